@@ -1,0 +1,128 @@
+"""What a model promises, and what it may rely on.
+
+Shapes: B queries, N entities, R relations, E triplets, D width, C candidates. Relation ids r + R are inverses, so that
+a head query (?, r, t) is the tail query (t, r + R, ?). Models score. They never rank, filter, print, pick a device
+or read a file. Randomness at inference comes from the seed given to `encode`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+
+import torch
+from torch import Tensor, nn
+
+if TYPE_CHECKING:
+    from anykg.data.graph import KnowledgeGraph
+
+
+class Symmetry(StrEnum):
+    """What relabelling entities and relations does to the scores."""
+
+    EXACT = "exact"
+    """Nothing, to rounding."""
+    IN_EXPECTATION = "in expectation"
+    """Their distribution over the random draws stays the same."""
+    ENTITIES_ONLY = "entities only"
+    """Relabelling entities does nothing; relabelling relations does."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """How a model is trained. A model's defaults are an instance of this in its file."""
+
+    epochs: int = 10
+    """Passes over the targets."""
+    batch_size: int = 256
+    """Target triplets in a step."""
+    lr: float = 1e-3
+    """Learning rate."""
+    weight_decay: float = 0.0
+    """L2 penalty (adam) or decoupled decay (adamw)."""
+    optimizer: Literal["adam", "adamw"] = "adam"
+    """Optimiser."""
+    gradient_norm: float = 0.0
+    """Clip the gradient to this norm; 0 leaves it."""
+    targets: Literal["all", "held-out", "resplit"] = "all"
+    """What is learnt from: all triplets of the graph; a part held out once; a part held out anew every epoch, the
+    rest keeping the graph connected and every relation."""
+    target_share: float = 1.0
+    """The part held out, with targets = held-out or resplit."""
+    inverses: bool = False
+    """Learn from every target's inverse too."""
+    negative_entities: int = 4
+    """Corrupted heads or tails for each target."""
+    sides: Literal["tail", "either", "halves"] = "tail"
+    """Corrupt tails; heads or tails, drawn for each negative; tails in one half of the batch, heads in the other."""
+    negative_relations: int = 0
+    """Corrupted relations for each target."""
+    strict: bool = True
+    """Never use a known fact as a negative."""
+    fixed_negatives: bool = False
+    """Draw the negatives once instead of every epoch."""
+    loss: Literal["bce", "balanced-bce", "self-adversarial", "margin"] = "bce"
+    """Binary cross-entropy over all rows; with the negatives of a target averaged; with them weighted by the softmax
+    of their scores; or a margin between a target and each of its negatives."""
+    positive_weight: float = 1.0
+    """Weight of a positive in loss = bce."""
+    margin: float = 2.0
+    """Margin in loss = margin."""
+    validate_every: int = 1
+    """Epochs between validations."""
+    select: str = "node/mrr"
+    """What validation maximises: TASK/METRIC, or TASK/-METRIC to minimise."""
+    patience: int = 0
+    """Stop after so many validations without gain; 0 never stops early."""
+
+
+class LinkPredictor(nn.Module):
+    """The contract of every model. `score_triplets` is all a model must have besides `encode`."""
+
+    Config: ClassVar[type]
+    """A frozen dataclass with the model's settings; a field's docstring is its help."""
+    recipe: ClassVar[Recipe] = Recipe()
+    symmetry: Symmetry
+    reads_relations: bool = True
+    """False for models that score every relation alike."""
+
+    config: Any
+
+    @classmethod
+    def build(cls, config: Any, graph: KnowledgeGraph) -> Self:
+        """A model to train on `graph`; only a model with vectors per relation needs to look at it."""
+        del graph
+        return cls(config)
+
+    def encode(self, graph: KnowledgeGraph, seed: int = 0) -> Any:
+        """Everything the scores need of the graph, computed once. `seed` is for models that draw inputs."""
+        raise NotImplementedError
+
+    def score_triplets(self, encoded: Any, triplets: Tensor) -> Tensor:
+        """Scores [B] of triplets [B, 3]; a relation r + R scores (tail, r, head)."""
+        raise NotImplementedError
+
+    def score_tails(self, encoded: Any, heads: Tensor, relations: Tensor, candidates: Tensor | None = None) -> Tensor:
+        """Scores of (head, relation, ?): [B, N], or [B, C] for candidates [B, C]."""
+        if candidates is None:
+            everyone = torch.arange(encoded.num_entities, device=heads.device)
+            candidates = everyone.expand(len(heads), -1)
+        rows = torch.stack(torch.broadcast_tensors(heads[:, None], relations[:, None], candidates), dim=-1)
+        return self.score_triplets(encoded, rows.reshape(-1, 3)).view(candidates.shape)
+
+    def score_relations(self, encoded: Any, heads: Tensor, tails: Tensor, candidates: Tensor | None = None) -> Tensor:
+        """Scores of (head, ?, tail): [B, R], or [B, C] for candidates [B, C]."""
+        if candidates is None:
+            everything = torch.arange(encoded.num_relations, device=heads.device)
+            candidates = everything.expand(len(heads), -1)
+        rows = torch.stack(torch.broadcast_tensors(heads[:, None], candidates, tails[:, None]), dim=-1)
+        return self.score_triplets(encoded, rows.reshape(-1, 3)).view(candidates.shape)
+
+    def training_scores(self, graph: KnowledgeGraph, rows: Tensor, seed: int) -> Tensor:
+        """Scores [B, 1 + K] of a batch's rows [B, 1 + K, 3], the target first, its negatives after it.
+
+        A target that is a fact of `graph` must not be read off that fact.
+        """
+        encoded = self.encode(graph, seed)
+        return self.score_triplets(encoded, rows.reshape(-1, 3)).view(rows.shape[:2])
