@@ -36,7 +36,7 @@ class Recipe:
     epochs: int = 10
     """Passes over the targets."""
     batch_size: int = 256
-    """Target triplets in a step."""
+    """Target triplets in a step; 0 takes them all at once."""
     lr: float = 1e-3
     """Learning rate."""
     weight_decay: float = 0.0
@@ -73,6 +73,8 @@ class Recipe:
     """Epochs between validations."""
     select: str = "node/mrr"
     """What validation maximises: TASK/METRIC, or TASK/-METRIC to minimise."""
+    validation_limit: int = 0
+    """Validate on a seeded sample of so many triplets; 0 takes all."""
     patience: int = 0
     """Stop after so many validations without gain; 0 never stops early."""
 
@@ -108,7 +110,8 @@ class LinkPredictor(nn.Module):
         if candidates is None:
             everyone = torch.arange(encoded.num_entities, device=heads.device)
             candidates = everyone.expand(len(heads), -1)
-        rows = torch.stack(torch.broadcast_tensors(heads[:, None], relations[:, None], candidates), dim=-1)
+        shape = candidates.shape
+        rows = torch.stack([heads[:, None].expand(shape), relations[:, None].expand(shape), candidates], dim=-1)
         return self.score_triplets(encoded, rows.reshape(-1, 3)).view(candidates.shape)
 
     def score_relations(self, encoded: Any, heads: Tensor, tails: Tensor, candidates: Tensor | None = None) -> Tensor:
@@ -116,7 +119,8 @@ class LinkPredictor(nn.Module):
         if candidates is None:
             everything = torch.arange(encoded.num_relations, device=heads.device)
             candidates = everything.expand(len(heads), -1)
-        rows = torch.stack(torch.broadcast_tensors(heads[:, None], candidates, tails[:, None]), dim=-1)
+        shape = candidates.shape
+        rows = torch.stack([heads[:, None].expand(shape), candidates, tails[:, None].expand(shape)], dim=-1)
         return self.score_triplets(encoded, rows.reshape(-1, 3)).view(candidates.shape)
 
     def training_scores(self, graph: KnowledgeGraph, rows: Tensor, seed: int) -> Tensor:

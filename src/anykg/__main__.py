@@ -1,0 +1,5 @@
+"""`python -m anykg` is `anykg`."""
+
+from anykg.cli.main import run
+
+run()

@@ -1,0 +1,138 @@
+"""`anykg evaluate`."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+EXAMPLES = """
+Rank the answers to a dataset's test questions.
+
+Examples:
+
+  anykg evaluate runs/gin EN-FR --task node
+
+  anykg evaluate runs/gin EN-FR --task relation --protocol full --format json --out result.json
+
+  anykg evaluate random EN-FR
+"""
+
+
+class TaskName(StrEnum):
+    """What is asked for."""
+
+    NODE = "node"
+    RELATION = "relation"
+
+
+class SideName(StrEnum):
+    """Which end is asked for in the node task."""
+
+    TAIL = "tail"
+    HEAD = "head"
+    BOTH = "both"
+
+
+class FormatName(StrEnum):
+    """How the result is printed."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("evaluate", help=EXAMPLES)(evaluate)
+
+
+def evaluate(
+    checkpoint: Annotated[str, typer.Argument(help="A trained model's folder, or `random`.")],
+    dataset: Annotated[str, typer.Argument(help="A dataset's name, or a path to its files.")],
+    task: Annotated[TaskName, typer.Option(help="(h, r, ?) or (h, ?, t).")] = TaskName.NODE,
+    protocol: Annotated[str, typer.Option(help="paper, paper-ingram or full.")] = "paper",
+    sides: Annotated[SideName | None, typer.Option(help="Ask for tails, heads or both.")] = None,
+    ties: Annotated[str | None, typer.Option(help="realistic, optimistic, pessimistic, random or rounded.")] = None,
+    seed: Annotated[int, typer.Option(help="Draws the candidates.")] = 0,
+    limit: Annotated[int | None, typer.Option(help="A sample of so many test triplets.", min=1)] = None,
+    output: Annotated[FormatName, typer.Option("--format", help="How to print.")] = FormatName.TABLE,
+    out: Annotated[Path | None, typer.Option(help="Write the JSON result here as well.")] = None,
+    data_dir: Annotated[Path | None, typer.Option(help="Where the datasets are.")] = None,
+    trust: Annotated[bool, typer.Option("--trust", help="Import a checkpoint's own model class.")] = False,
+) -> None:
+    import json
+
+    from anykg.cli.progress import progress_bar
+    from anykg.core.atomic import write_json
+    from anykg.core.errors import UnknownName
+    from anykg.data.catalog import load_task
+    from anykg.evaluation import evaluate as run
+    from anykg.evaluation.protocol import protocol_named
+    from anykg.evaluation.ranks import Ties
+    from anykg.evaluation.report import as_json
+    from anykg.models.random import RandomScorer
+    from anykg.training.checkpoint import load_model
+
+    if ties is not None and ties not in list(Ties):
+        raise UnknownName("rule for ties", ties, list(Ties))
+    chosen = protocol_named(protocol).with_sides(sides.value if sides else None)
+    model = RandomScorer() if checkpoint == "random" else load_model(checkpoint, trust=trust)
+    loaded = load_task(dataset, data_dir)
+    with progress_bar("ranking") as advance:
+        evaluation = run.evaluate(
+            model,
+            loaded.observed,
+            loaded.test,
+            task=task.value,
+            protocol=chosen,
+            seed=seed,
+            limit=limit,
+            also_known=loaded.valid if loaded.valid.entities == loaded.observed.entities else None,
+            progress=advance,
+        )
+    result = as_json(
+        evaluation, loaded.observed, model=checkpoint, dataset=loaded.name, ties=Ties(ties) if ties else None
+    )
+    if out:
+        write_json(out, result)
+    if output is FormatName.JSON:
+        typer.echo(json.dumps(result, indent=1, ensure_ascii=False))
+    else:
+        _print(result)
+
+
+def _print(result: dict[str, Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from anykg.evaluation.metrics import METRICS
+
+    counts, console = result["counts"], Console()
+    title = f"{result['model']} on {result['dataset']}: {result['task']} task, {result['protocol']['name']} protocol"
+    table = Table(title=title, caption=_caption(counts), title_justify="left", caption_justify="left")
+    table.add_column("questions")
+    for name in ("count", *METRICS):
+        table.add_column(name, justify="right")
+    rows = {"all": {"count": counts["ranked"]} | result["metrics"]}
+    rows |= (
+        {f"asking for the {side}": part for side, part in result["by_side"].items()}
+        if len(result["by_side"]) > 1
+        else {}
+    )
+    rows |= {f"half-links seen: {name}": part for name, part in result["by_stratum"].items() if part["count"]}
+    for name, row in rows.items():
+        table.add_row(name, f"{row['count']:,}", *(_number(metric, row[metric]) for metric in METRICS))
+    console.print(table)
+
+
+def _caption(counts: dict[str, int]) -> str:
+    left_out = f"; {counts['unrankable']:,} could not be ranked" if counts["unrankable"] else ""
+    return (
+        f"{counts['ranked']:,} questions from {counts['test_triplets']:,} test triplets{left_out}. MRR and Hits in %."
+    )
+
+
+def _number(metric: str, value: float) -> str:
+    return f"{value:.1f}" if metric == "mr" else f"{100 * value:.1f}"

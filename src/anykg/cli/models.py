@@ -1,0 +1,56 @@
+"""`anykg models`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+EXAMPLES = """
+List the models, or the settings of one.
+
+Examples:
+
+  anykg models
+
+  anykg models gin
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("models", help=EXAMPLES)(models)
+
+
+def models(name: Annotated[str | None, typer.Argument(help="A model's name or MODULE:CLASS.")] = None) -> None:
+    from dataclasses import fields
+
+    from rich.console import Console
+    from rich.table import Table
+
+    from anykg.core.contract import Recipe
+    from anykg.core.settings import describe
+    from anykg.models.registry import MODELS
+
+    console = Console()
+    if name is None:
+        table = Table("model", "what it does", box=None)
+        for key, row in MODELS.rows.items():
+            table.add_row(key, row.summary)
+        console.print(table)
+        return
+    model = MODELS.load(name)
+    table = Table("setting", "default", "values", "what it does", title=f"{name}: settings of the model", box=None)
+    for setting in describe(model.Config):
+        table.add_row(_flag(setting.name), str(setting.default), setting.kind, setting.help)
+    console.print(table)
+    table = Table("setting", "default", "values", "what it does", title=f"{name}: settings of its training", box=None)
+    helps = {setting.name: setting for setting in describe(Recipe)}
+    for field in fields(Recipe):
+        setting = helps[field.name]
+        table.add_row(_flag(field.name), str(getattr(model.recipe, field.name)), setting.kind, setting.help)
+    console.print(table)
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"

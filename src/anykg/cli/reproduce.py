@@ -1,0 +1,56 @@
+"""`anykg reproduce`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+EXAMPLES = """
+Run one of the paper's tables and set our figures beside the paper's.
+
+Finished runs are skipped and stopped ones resumed, so the same command can be given again, also several times at once.
+
+Examples:
+
+  anykg reproduce pediatypes
+
+  anykg reproduce pediatypes --models gat,gin --tasks EN-FR --seeds 1
+
+  anykg reproduce pediatypes --budget 60
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("reproduce", help=EXAMPLES)(reproduce)
+
+
+def reproduce(
+    name: Annotated[str, typer.Argument(help="The experiment: pediatypes.")],
+    models: Annotated[str | None, typer.Option(help="Only these models, with commas.")] = None,
+    tasks: Annotated[str | None, typer.Option(help="Only these tasks, with commas.")] = None,
+    seeds: Annotated[int | None, typer.Option(help="How many seeds, from 0.", min=1)] = None,
+    budget: Annotated[float | None, typer.Option(help="Start no run after so many minutes.")] = None,
+    runs: Annotated[Path, typer.Option(help="Where the runs live.")] = Path("runs"),
+    results: Annotated[Path, typer.Option(help="Where the results are kept.")] = Path("results"),
+    data_dir: Annotated[Path | None, typer.Option(help="Where the datasets are.")] = None,
+) -> None:
+    from anykg.experiments.recipe import load_experiment
+    from anykg.experiments.report import collect, write_tables
+    from anykg.experiments.runs import run_all
+
+    whole = load_experiment(name)
+    part = whole.only(models.split(",") if models else None, tasks.split(",") if tasks else None, seeds)
+    missing = run_all(
+        part,
+        runs,
+        data_dir=data_dir,
+        minutes=budget,
+        tell=lambda cell, text: typer.echo(f"{cell.model.name} {cell.task} seed {cell.seed}: {text}"),
+    )
+    collect(part, runs, results)
+    write_tables(whole, results, results / name / "table")
+    unfinished = f"; {missing} runs are missing, give the command again" if missing else ""
+    typer.echo(f"Tables: {results / name / 'table.md'} and .csv{unfinished}.")

@@ -1,0 +1,74 @@
+"""`anykg train`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+EXAMPLES = """
+Train a model and keep its best weights in a folder.
+
+Any setting of the model or its training can be given as --name value; `anykg models MODEL` lists them.
+
+Examples:
+
+  anykg train gin EN-FR --out runs/gin
+
+  anykg train gin my/facts.tsv --out runs/gin --epochs 20 --lr 0.01
+
+  anykg train gin EN-FR --out runs/gin --resume
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("train", help=EXAMPLES, context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(
+        train
+    )
+
+
+def train(
+    context: typer.Context,
+    model: Annotated[str, typer.Argument(help="A model's name (see `anykg models`) or MODULE:CLASS.")],
+    datasets: Annotated[str, typer.Argument(help="A dataset's name or path; several, with commas, are kept apart.")],
+    out: Annotated[Path, typer.Option(help="The folder to write to.")],
+    seed: Annotated[int, typer.Option(help="Everything random follows from it.")] = 0,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on where a stopped run left off.")] = False,
+    data_dir: Annotated[Path | None, typer.Option(help="Where the datasets are.")] = None,
+) -> None:
+    import torch
+    from rich.console import Console
+
+    from anykg.cli.progress import progress_bar
+    from anykg.cli.settings import parse_settings
+    from anykg.core.seeds import derive
+    from anykg.data.catalog import load_task
+    from anykg.models.registry import MODELS
+    from anykg.training import loop
+
+    model_class = MODELS.load(model)
+    config, recipe = parse_settings(context.args, model_class)
+    tasks = [load_task(name, data_dir) for name in datasets.split(",")]
+    graphs = [loop.TrainingGraph(task.name, task.train, task.valid) for task in tasks]
+    torch.manual_seed(derive(seed, "weights"))
+    built = model_class.build(config, graphs[0].train)
+    console = Console(stderr=True)
+    with progress_bar(f"training {model} on {datasets}") as advance:
+        loop.train(
+            model,
+            built,
+            graphs,
+            recipe,
+            out=out,
+            seed=seed,
+            resume=resume,
+            on_step=lambda r: advance(r.epoch * r.steps + r.step, recipe.epochs * r.steps),
+            on_epoch=lambda record: console.print(_line(record), highlight=False),
+        )
+    typer.echo(f"Saved the best weights to {out}. Next: anykg evaluate {out} {datasets.split(',')[0]}")
+
+
+def _line(record: dict[str, float]) -> str:
+    return "  ".join(f"{name} {value:.4g}" for name, value in record.items())

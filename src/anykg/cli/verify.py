@@ -1,0 +1,58 @@
+"""`anykg verify`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+EXAMPLES = """
+Rename entities and relations at random and see what that does to a model's scores.
+
+Examples:
+
+  anykg verify gin
+
+  anykg verify runs/gin --dataset EN-FR
+
+  anykg verify my_package.my_module:MyModel
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("verify", help=EXAMPLES)(verify)
+
+
+def verify(
+    model: Annotated[str, typer.Argument(help="A model's name, MODULE:CLASS, or a trained model's folder.")],
+    dataset: Annotated[str, typer.Option(help="The graph to rename.")] = "atlas",
+    count: Annotated[int, typer.Option(help="How many triplets to compare.", min=2)] = 200,
+    seed: Annotated[int, typer.Option(help="Draws the renaming and the triplets.")] = 0,
+    data_dir: Annotated[Path | None, typer.Option(help="Where the datasets are.")] = None,
+) -> None:
+    import torch
+
+    from anykg.core.seeds import derive
+    from anykg.data.catalog import load_graph
+    from anykg.evaluation.symmetry import verify as run
+    from anykg.models.registry import MODELS
+    from anykg.training.checkpoint import load_model
+
+    graph = load_graph(dataset, data_dir)
+    if Path(model).is_dir():
+        tested = load_model(model)
+    else:
+        torch.manual_seed(derive(seed, "weights"))
+        model_class = MODELS.load(model)
+        tested = model_class.build(model_class.Config(), graph)
+    verdict = run(tested, graph, count=count, seed=seed)
+    unit = " standard errors" if verdict.symmetry == "in expectation" else ""
+    typer.echo(
+        f"{model} declares its symmetry {verdict.symmetry}. {verdict.relabelled.capitalize()} of {dataset} renamed, "
+        f"{verdict.triplets} triplets scored: largest deviation {verdict.largest:.3g}{unit}, allowed "
+        f"{verdict.allowed:.3g}; {verdict.separated} different scores."
+    )
+    typer.echo("It holds." if verdict.holds else "It does NOT hold.")
+    raise typer.Exit(0 if verdict.holds else 1)

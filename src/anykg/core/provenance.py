@@ -1,0 +1,25 @@
+"""What a result was made with: versions and commit."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+from importlib.metadata import version
+from pathlib import Path
+
+PACKAGES = ("anykg", "torch", "numpy", "numba", "torch-geometric")
+
+
+def provenance() -> dict[str, str]:
+    """Versions of what computes, and the commit of the source tree (`-dirty` if it was changed since)."""
+    return {"python": platform.python_version()} | {name: version(name) for name in PACKAGES} | {"commit": commit()}
+
+
+def commit() -> str:
+    """The commit of the source tree this package runs from, or "unknown" for an installed one."""
+    here = Path(__file__).parent
+    command = ["git", "-C", str(here), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return "unknown"

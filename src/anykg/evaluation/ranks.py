@@ -1,0 +1,82 @@
+"""Rank the true answer among its candidates.
+
+scores [B, C] -> Ranks. Nothing here knows a model. Ties are kept, not broken: see Ranks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from anykg.core.seeds import stream
+
+
+class Ties(StrEnum):
+    """How candidates that score exactly as the answer count."""
+
+    REALISTIC = "realistic"
+    """The mean of optimistic and pessimistic."""
+    OPTIMISTIC = "optimistic"
+    """The answer comes first of the tied."""
+    PESSIMISTIC = "pessimistic"
+    """The answer comes last of the tied."""
+    RANDOM = "random"
+    """A uniform place among the tied."""
+    ROUNDED = "rounded"
+    """1 + better + round(U x ties), U uniform in [0, 1]: the paper's rule, which makes the two ends half as likely."""
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """Where the answers of Q queries stand: how many candidates score better, how many the same."""
+
+    better: np.ndarray  # [Q]
+    ties: np.ndarray  # [Q], the answer itself not counted
+    candidates: np.ndarray  # [Q], the answer counted
+
+    def __len__(self) -> int:
+        return len(self.better)
+
+    def by(self, ties: Ties, seed: int = 0) -> np.ndarray:
+        """Ranks [Q] under a rule for ties; `seed` is for the two random ones."""
+        if ties is Ties.OPTIMISTIC:
+            return self.better + 1.0
+        if ties is Ties.PESSIMISTIC:
+            return self.better + self.ties + 1.0
+        if ties is Ties.REALISTIC:
+            return self.better + self.ties / 2 + 1.0
+        uniform = stream(seed, "ties", ties.value).random(len(self))
+        if ties is Ties.RANDOM:
+            return self.better + 1.0 + np.floor(uniform * (self.ties + 1))
+        return self.better + 1.0 + np.round(uniform * self.ties)
+
+    def __getitem__(self, keep: np.ndarray) -> Ranks:
+        return Ranks(self.better[keep], self.ties[keep], self.candidates[keep])
+
+    @staticmethod
+    def concatenate(parts: list[Ranks]) -> Ranks:
+        """The queries of all parts, in order."""
+        columns = ("better", "ties", "candidates")
+        return Ranks(*(np.concatenate([getattr(p, c) for p in parts] or [np.zeros(0, np.int64)]) for c in columns))
+
+
+def rank(scores: Tensor, answers: Tensor, ignored: Tensor | None = None) -> Ranks:
+    """Rank the answer column of each row of scores [B, C]; candidates where `ignored` [B, C] holds do not count.
+
+    The answer always counts. Scores with NaN are refused: every comparison with NaN is false, so a model that
+    computes nothing would come first.
+    """
+    if torch.isnan(scores).any():
+        raise FloatingPointError(
+            f"{int(torch.isnan(scores).sum())} of {scores.numel()} scores are NaN; refusing to rank."
+        )
+    answer = scores.gather(1, answers[:, None])  # [B, 1]
+    counts = torch.ones_like(scores, dtype=torch.bool) if ignored is None else ~ignored
+    counts = counts.scatter(1, answers[:, None], False)
+    better = ((scores > answer) & counts).sum(1)
+    ties = ((scores == answer) & counts).sum(1)
+    return Ranks(*(part.cpu().numpy() for part in (better, ties, counts.sum(1) + 1)))

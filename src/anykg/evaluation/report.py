@@ -1,0 +1,54 @@
+"""An evaluation as a JSON object and as a table.
+
+Metrics are fractions. `metrics` are under the protocol's rule for ties, `ties` has them under every rule.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from anykg.core.provenance import provenance
+from anykg.data.graph import KnowledgeGraph
+from anykg.evaluation.evaluate import Evaluation
+from anykg.evaluation.metrics import standard_errors, summarise
+from anykg.evaluation.ranks import Ties
+from anykg.evaluation.strata import STRATA
+
+
+def as_json(
+    evaluation: Evaluation, observed: KnowledgeGraph, *, model: str, dataset: str, ties: Ties | None = None
+) -> dict[str, Any]:
+    """Everything a reader needs to trust or repeat the figures."""
+    rule = ties or evaluation.protocol.ties
+    ranks = evaluation.ranks.by(rule, evaluation.seed)
+    relations = evaluation.triplets[:, 1]
+    return {
+        "model": model,
+        "dataset": dataset,
+        "task": evaluation.task,
+        "protocol": asdict(evaluation.protocol) | {"ties": rule.value},
+        "seed": evaluation.seed,
+        "counts": {
+            "entities": observed.num_entities,
+            "relations": observed.num_relations,
+            "observed_triplets": observed.num_triplets,
+            "test_triplets": evaluation.test_triplets,
+            "ranked": len(ranks),
+            "unrankable": evaluation.unrankable,
+        },
+        "metrics": summarise(ranks),
+        "standard_errors": standard_errors(ranks),
+        "ties": {rule.value: summarise(evaluation.ranks.by(rule, evaluation.seed)) for rule in Ties},
+        "by_side": {str(s): _part(ranks, evaluation.sides == s) for s in np.unique(evaluation.sides)},
+        "by_stratum": {name: _part(ranks, evaluation.strata == i) for i, name in enumerate(STRATA)},
+        "by_relation": {observed.relations[r]: _part(ranks, relations == r) for r in np.unique(relations)},
+        "made_with": provenance(),
+    }
+
+
+def _part(ranks: np.ndarray, keep: np.ndarray) -> dict[str, float | int | None]:
+    values = {name: None if np.isnan(value) else value for name, value in summarise(ranks[keep]).items()}
+    return {"count": int(keep.sum())} | values

@@ -1,0 +1,24 @@
+"""Which half of a test triplet the inference graph has seen elsewhere.
+
+These models live off such half-links; averages hide it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from anykg.data.graph import KnowledgeGraph
+
+STRATA = ("neither", "head-relation", "relation-tail", "both")
+
+
+def half_links(observed: KnowledgeGraph, triplets: np.ndarray) -> np.ndarray:
+    """The stratum [Q] of triplets [Q, 3], an index into STRATA.
+
+    `head-relation`: (h, r) is observed with another tail; `relation-tail`: (r, t) with another head.
+    """
+    heads, relations, tails = triplets[:, 0], triplets[:, 1], triplets[:, 2]
+    itself = observed.contains(triplets)
+    tails_seen = np.diff(observed.answers(heads, relations).offsets) - itself > 0
+    heads_seen = np.diff(observed.answers(tails, relations + observed.num_relations).offsets) - itself > 0
+    return tails_seen + 2 * heads_seen

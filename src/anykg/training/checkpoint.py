@@ -1,0 +1,109 @@
+"""Saved models: `model.json` (name, config, how it was trained) and `weights.safetensors`. Nothing is ever unpickled."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from anykg.core.atomic import atomic_path, write_json
+from anykg.core.contract import LinkPredictor
+from anykg.core.errors import CheckpointError, ConfigError
+from anykg.core.settings import from_json
+from anykg.models.registry import MODELS
+
+MODEL_FILE, WEIGHTS_FILE = "model.json", "weights.safetensors"
+
+
+def save_description(folder: Path, name: str, model: LinkPredictor, trained: Mapping[str, Any]) -> None:
+    """Write `model.json`: which model this is and where its weights come from."""
+    write_json(folder / MODEL_FILE, {"model": name, "config": asdict(model.config), "trained": dict(trained)})
+
+
+def save_weights(folder: Path, model: LinkPredictor, note: Mapping[str, Any]) -> None:
+    """Write `weights.safetensors`, with `note` in its header."""
+    save_tensors(folder / WEIGHTS_FILE, dict(model.state_dict()), note)
+
+
+def load_model(folder: Path | str, *, trust: bool = False) -> LinkPredictor:
+    """The model saved in a folder, ready to score.
+
+    A model that is not one of anykg's own is imported only with `trust`: importing runs its code.
+    """
+    folder = Path(folder)
+    described = read_description(folder)
+    name = described["model"]
+    if name not in MODELS.rows and not trust:
+        raise CheckpointError(
+            f"{folder / MODEL_FILE}: names code outside anykg ({name}); pass --trust to import and run it."
+        )
+    model_class = MODELS.load(name)
+    try:
+        model: LinkPredictor = model_class(from_json(model_class.Config, described["config"]))
+    except (ConfigError, TypeError, ValueError) as error:
+        raise CheckpointError(f"{folder / MODEL_FILE}: config does not fit {name} ({error}).") from error
+    tensors, _ = load_tensors(folder / WEIGHTS_FILE)
+    restore(model, tensors, folder / WEIGHTS_FILE)
+    model.eval()
+    return model
+
+
+def read_description(folder: Path) -> dict[str, Any]:
+    """What `model.json` says."""
+    path = folder / MODEL_FILE
+    if not path.exists():
+        raise CheckpointError(
+            f"{folder}: expected a folder with {MODEL_FILE} and {WEIGHTS_FILE}, found no {MODEL_FILE}."
+        )
+    try:
+        described = json.loads(path.read_text(encoding="utf-8"))
+        name, config = described["model"], described["config"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(f"{path}: expected a JSON object with model and config ({error!r}).") from error
+    if not isinstance(name, str) or not isinstance(config, dict):
+        raise CheckpointError(f"{path}: expected a model's name and its config, found {name!r} and {config!r}.")
+    return dict(described)
+
+
+def restore(model: LinkPredictor, tensors: Mapping[str, Tensor], path: Path) -> None:
+    """Copy tensors into the model; every one must be there, of the right shape, and finite."""
+    expected = model.state_dict()
+    for key, parameter in expected.items():
+        if key not in tensors:
+            raise CheckpointError(f"{path}: tensor {key!r} is missing; the file is not a checkpoint of this model.")
+        if tensors[key].shape != parameter.shape:
+            shapes = f"expected {list(parameter.shape)}, found {list(tensors[key].shape)}"
+            raise CheckpointError(f"{path}: tensor {key!r} has another shape: {shapes}.")
+        if not bool(torch.isfinite(tensors[key]).all()):
+            raise CheckpointError(f"{path}: tensor {key!r} has values that are not finite.")
+    unknown = sorted(set(tensors) - set(expected))
+    if unknown:
+        raise CheckpointError(f"{path}: tensor {unknown[0]!r} is not part of this model.")
+    model.load_state_dict(dict(tensors))
+
+
+def save_tensors(path: Path, tensors: Mapping[str, Tensor], note: Mapping[str, Any]) -> None:
+    """Write tensors and a JSON note in one file, whole or not at all."""
+    data = save({key: value.contiguous() for key, value in tensors.items()}, {"note": json.dumps(dict(note))})
+    with atomic_path(path) as temporary:
+        temporary.write_bytes(data)
+
+
+def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """What `save_tensors` wrote."""
+    if not path.exists():
+        raise CheckpointError(f"{path}: not found.")
+    try:
+        with safe_open(path, framework="pt") as file:
+            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 - not a dict
+            note = json.loads((file.metadata() or {}).get("note", "{}"))
+    except (SafetensorError, OSError, ValueError) as error:
+        raise CheckpointError(f"{path}: cannot be read as safetensors ({error}); the file is damaged.") from error
+    return tensors, note

@@ -1,0 +1,253 @@
+"""Train a model: epochs, validation, early stop, best and last, stop and resume.
+
+Every random number comes from a stream named by epoch and step, so a run that is stopped or killed and resumed from
+`last.safetensors` ends with the very same weights as one that was not.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from anykg.core.atomic import write_text
+from anykg.core.contract import LinkPredictor, Recipe
+from anykg.core.errors import CheckpointError, ConfigError, InputError
+from anykg.core.provenance import provenance
+from anykg.core.seeds import derive
+from anykg.data.graph import KnowledgeGraph
+from anykg.evaluation.evaluate import evaluate
+from anykg.evaluation.metrics import METRICS, summarise
+from anykg.evaluation.protocol import PROTOCOLS
+from anykg.training.checkpoint import load_tensors, restore, save_description, save_tensors, save_weights
+from anykg.training.epoch import draw_epoch, message_graph
+from anykg.training.losses import loss_of
+
+LAST_FILE, LOG_FILE = "last.safetensors", "log.jsonl"
+SAVE_SECONDS = 60.0
+"""At most this much work is lost to a kill."""
+
+
+class Interrupted(InputError):
+    """Training was stopped by the user; it can be resumed."""
+
+
+class TrainingGraph(NamedTuple):
+    """A graph to learn from and facts of it to select on."""
+
+    name: str
+    train: KnowledgeGraph
+    valid: KnowledgeGraph
+
+
+class Report(NamedTuple):
+    """What a progress display needs after each step."""
+
+    epoch: int
+    step: int
+    steps: int
+    loss: float
+
+
+OnStep = Callable[[Report], None]
+OnEpoch = Callable[[dict[str, Any]], None]
+
+
+@dataclass
+class _State:
+    """All that changes during training besides weights and optimiser."""
+
+    epoch: int = 0
+    step: int = 0
+    loss_sum: float = 0.0
+    best: float | None = None
+    stale: int = 0
+    """Validations since the best."""
+    seconds: float = 0.0
+    log: list[dict[str, Any]] = field(default_factory=list)
+
+
+def train(
+    name: str,
+    model: LinkPredictor,
+    graphs: Sequence[TrainingGraph],
+    recipe: Recipe,
+    *,
+    out: Path,
+    seed: int = 0,
+    resume: bool = False,
+    on_step: OnStep | None = None,
+    on_epoch: OnEpoch | None = None,
+) -> LinkPredictor:
+    """Train, keep the best weights in `out`, and return the model with them."""
+    task, metric, sign = _selection(recipe)
+    trained = {"datasets": [g.name for g in graphs], "recipe": asdict(recipe), "seed": seed}
+    optimizer = _optimizer(model, recipe)
+    state = _State()
+    if (out / LAST_FILE).exists():
+        if not resume:
+            raise ConfigError(f"{out}: holds a training run already; pass --resume to go on, or another --out.")
+        state = _resume(out / LAST_FILE, model, optimizer, trained)
+    else:
+        save_description(out, name, model, trained | {"made_with": provenance()})
+        save_weights(out, model, {"epoch": 0})
+    sources = [g.train for g in graphs]
+    saved_at = started = time.monotonic() - state.seconds
+
+    def save_last() -> None:
+        state.seconds = time.monotonic() - started
+        save_tensors(out / LAST_FILE, _tensors(model, optimizer), {"state": asdict(state), "trained": trained})
+
+    with _stop_requested() as stopped:
+        while state.epoch < recipe.epochs and not _exhausted(state, recipe):
+            batches = draw_epoch(sources, recipe, seed, state.epoch)
+            model.train()
+            for step in range(state.step, len(batches)):
+                graph, rows = batches[step]
+                loss = _step(model, optimizer, graph, rows, recipe, derive(seed, "step", state.epoch, step))
+                state.step, state.loss_sum = step + 1, state.loss_sum + loss
+                if on_step:
+                    on_step(Report(state.epoch, step + 1, len(batches), loss))
+                if stopped() or time.monotonic() - saved_at > SAVE_SECONDS:
+                    save_last()
+                    saved_at = time.monotonic()
+                if stopped():
+                    raise Interrupted(f"Stopped in epoch {state.epoch + 1}; go on with --resume --out {out}.")
+            record: dict[str, Any] = {"epoch": state.epoch + 1, "loss": state.loss_sum / max(len(batches), 1)}
+            state.epoch, state.step, state.loss_sum = state.epoch + 1, 0, 0.0
+            if state.epoch % recipe.validate_every == 0 or state.epoch == recipe.epochs:
+                value = _validate(model, graphs, recipe, task, metric, seed)
+                record[f"{task}/{metric}"] = value
+                if state.best is None or sign * value > sign * state.best:
+                    state.best, state.stale = value, 0
+                    save_weights(out, model, record)
+                else:
+                    state.stale += 1
+            record["seconds"] = round(time.monotonic() - started, 3)
+            state.log.append(record)
+            save_last()
+            saved_at = time.monotonic()
+            write_text(out / LOG_FILE, "".join(json.dumps(line) + "\n" for line in state.log))
+            if on_epoch:
+                on_epoch(record)
+    best, _ = load_tensors(out / "weights.safetensors")
+    restore(model, best, out / "weights.safetensors")
+    return model.eval()
+
+
+def _step(
+    model: LinkPredictor,
+    optimizer: torch.optim.Optimizer,
+    graph: KnowledgeGraph,
+    rows: np.ndarray,
+    recipe: Recipe,
+    seed: int,
+) -> float:
+    optimizer.zero_grad(set_to_none=True)
+    device = next(model.parameters()).device
+    loss = loss_of(model.training_scores(graph, torch.from_numpy(rows).to(device), seed), recipe)
+    loss.backward()  # type: ignore[no-untyped-call]
+    if recipe.gradient_norm:
+        torch.nn.utils.clip_grad_norm_(model.parameters(), recipe.gradient_norm)
+    optimizer.step()
+    value = loss.item()
+    if not np.isfinite(value):
+        raise FloatingPointError(f"The loss became {value}; lower the learning rate (now {recipe.lr}).")
+    return value
+
+
+def _validate(
+    model: LinkPredictor, graphs: Sequence[TrainingGraph], recipe: Recipe, task: str, metric: str, seed: int
+) -> float:
+    values = []
+    for graph in graphs:
+        seen = message_graph(graph.train, recipe, seed)
+        evaluation = evaluate(
+            model,
+            seen,
+            graph.valid,
+            task=task,  # type: ignore[arg-type]
+            protocol=PROTOCOLS["paper"],
+            limit=recipe.validation_limit or None,
+            also_known=graph.train,
+        )
+        values.append(summarise(evaluation.ranks.by(evaluation.protocol.ties))[metric])
+    return float(np.mean(values))
+
+
+def _selection(recipe: Recipe) -> tuple[str, str, int]:
+    task, _, metric = recipe.select.partition("/")
+    sign = -1 if metric.startswith("-") else 1
+    metric = metric.removeprefix("-")
+    if task not in ("node", "relation") or metric not in METRICS:
+        raise ConfigError(
+            f"--select: expected node/METRIC or relation/METRIC of {', '.join(METRICS)}, found {recipe.select!r}."
+        )
+    return task, metric, sign
+
+
+def _exhausted(state: _State, recipe: Recipe) -> bool:
+    return recipe.patience > 0 and state.stale >= recipe.patience
+
+
+def _optimizer(model: LinkPredictor, recipe: Recipe) -> torch.optim.Optimizer:
+    kinds = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
+    parameters = list(model.parameters())
+    if not parameters:
+        return torch.optim.SGD([torch.zeros(1, requires_grad=True)])
+    return kinds[recipe.optimizer](parameters, lr=recipe.lr, weight_decay=recipe.weight_decay, fused=True)
+
+
+def _tensors(model: LinkPredictor, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """Weights and optimiser state under one roof: they must never be of different steps."""
+    tensors = {f"model.{key}": value for key, value in model.state_dict().items()}
+    for index, values in optimizer.state_dict()["state"].items():
+        tensors |= {f"optimizer.{index}.{key}": value for key, value in values.items()}
+    return tensors
+
+
+def _resume(path: Path, model: LinkPredictor, optimizer: torch.optim.Optimizer, trained: dict[str, Any]) -> _State:
+    tensors, note = load_tensors(path)
+    before = note.get("trained")
+    if before != json.loads(json.dumps(trained)):
+        raise CheckpointError(f"{path}: was trained with other settings ({before}); resume with the same ones.")
+    weights = {key.removeprefix("model."): value for key, value in tensors.items() if key.startswith("model.")}
+    restore(model, weights, path)
+    states: dict[int, dict[str, Tensor]] = {}
+    for key, value in tensors.items():
+        if key.startswith("optimizer."):
+            _, index, name = key.split(".", 2)
+            states.setdefault(int(index), {})[name] = value
+    optimizer.load_state_dict(optimizer.state_dict() | {"state": states})
+    return _State(**note["state"])
+
+
+@contextmanager
+def _stop_requested() -> Iterator[Callable[[], bool]]:
+    """Turn the first Ctrl-C (or SIGTERM) into a request to stop after the current step; the second one interrupts."""
+    asked = False
+
+    def ask(number: int, frame: Any) -> None:
+        nonlocal asked
+        if asked:
+            raise KeyboardInterrupt
+        asked = True
+
+    try:
+        before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    except ValueError:  # not the main thread: signals are somebody else's
+        before = {}
+    try:
+        yield lambda: asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

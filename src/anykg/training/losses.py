@@ -1,0 +1,42 @@
+"""Losses of scores [B, 1 + K]: the target's in column 0, its negatives' after it. All return a mean."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from anykg.core.contract import Recipe
+
+
+def loss_of(scores: Tensor, recipe: Recipe) -> Tensor:
+    """The loss a recipe names."""
+    if recipe.loss == "bce":
+        return binary(scores, recipe.positive_weight)
+    if recipe.loss == "balanced-bce":
+        return balanced(scores)
+    if recipe.loss == "self-adversarial":
+        return self_adversarial(scores)
+    return margin(scores, recipe.margin)
+
+
+def binary(scores: Tensor, positive_weight: float = 1.0) -> Tensor:
+    """Cross-entropy averaged over all rows, positives weighted."""
+    positive = F.softplus(-scores[:, 0]) * positive_weight
+    return (positive.sum() + F.softplus(scores[:, 1:]).sum()) / scores.numel()
+
+
+def balanced(scores: Tensor) -> Tensor:
+    """Cross-entropy of each target plus the mean over its negatives: the paper's equation."""
+    return (F.softplus(-scores[:, 0]) + F.softplus(scores[:, 1:]).mean(1)).mean()
+
+
+def self_adversarial(scores: Tensor, temperature: float = 1.0) -> Tensor:
+    """Cross-entropy with the negatives weighted by the softmax of their own scores, through which no gradient goes."""
+    weights = torch.softmax(scores[:, 1:].detach() / temperature, dim=1)  # [B, K]
+    return ((F.softplus(-scores[:, 0]) + (weights * F.softplus(scores[:, 1:])).sum(1)) / 2).mean()
+
+
+def margin(scores: Tensor, gap: float) -> Tensor:
+    """How far each negative comes within `gap` of its target, averaged."""
+    return torch.relu(gap - scores[:, :1] + scores[:, 1:]).mean()
