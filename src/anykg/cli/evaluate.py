@@ -116,11 +116,8 @@ def _print(result: dict[str, Any]) -> None:
     for name in ("count", *METRICS):
         table.add_column(name, justify="right")
     rows = {"all": {"count": counts["ranked"]} | result["metrics"]}
-    rows |= (
-        {f"asking for the {side}": part for side, part in result["by_side"].items()}
-        if len(result["by_side"]) > 1
-        else {}
-    )
+    if len(result["by_side"]) > 1:
+        rows |= {f"asking for the {side}": part for side, part in result["by_side"].items()}
     rows |= {f"half-links seen: {name}": part for name, part in result["by_stratum"].items() if part["count"]}
     for name, row in rows.items():
         table.add_row(name, f"{row['count']:,}", *(_number(metric, row[metric]) for metric in METRICS))
@@ -129,9 +126,8 @@ def _print(result: dict[str, Any]) -> None:
 
 def _caption(counts: dict[str, int]) -> str:
     left_out = f"; {counts['unrankable']:,} could not be ranked" if counts["unrankable"] else ""
-    return (
-        f"{counts['ranked']:,} questions from {counts['test_triplets']:,} test triplets{left_out}. MRR and Hits in %."
-    )
+    asked = f"{counts['ranked']:,} questions from {counts['test_triplets']:,} test triplets"
+    return f"{asked}{left_out}. MRR and Hits in %."
 
 
 def _number(metric: str, value: float) -> str:

@@ -27,7 +27,7 @@ class Vocabulary(Sequence[str]):
         labels: pl.Series | Iterable[str | None] | None = None,
     ) -> None:
         self.kind = kind
-        self.names = names if isinstance(names, pl.Series) else pl.Series(names, dtype=pl.String)
+        self.names = names if isinstance(names, pl.Series) else pl.Series(values=list(names), dtype=pl.String)
         if self.names.n_unique() != len(self.names):
             twice = self.names.filter(self.names.is_duplicated())[0]
             raise DataError(f"The {kind} names must be distinct, but {twice!r} occurs more than once.")
@@ -40,7 +40,7 @@ class Vocabulary(Sequence[str]):
     def __len__(self) -> int:
         return len(self.names)
 
-    def __getitem__(self, index: int) -> str:
+    def __getitem__(self, index: int) -> str:  # type: ignore[override]
         return str(self.names[int(index)])
 
     def __iter__(self) -> Iterator[str]:

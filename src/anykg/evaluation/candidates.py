@@ -47,7 +47,7 @@ def draw_relations(
     order = np.argsort(~allowed, axis=1, kind="stable")  # the allowed relations first, by id
     place = np.floor(random.random((len(heads), count)) * free[:, None]).astype(np.int64)
     result = np.take_along_axis(order, np.minimum(place, known.num_relations - 1), axis=1)
-    if distinct:
+    if distinct and known.num_relations >= count:
         noise = np.where(allowed, random.random(allowed.shape), np.inf)
         shuffled = np.argsort(noise, axis=1)[:, :count]
         enough = free >= count

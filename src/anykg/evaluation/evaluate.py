@@ -164,8 +164,8 @@ def _rank(
     scores = score(encoded, first, second)
     lookup = known.answers if task == "node" else known.relations_between
     taken = _as_mask(lookup(pairs[:, 0], pairs[:, 1]), scores.shape[1]).to(device)
-    place = torch.from_numpy(place.reshape(-1)).to(device)
-    return rank(scores[place], answers, taken[place])
+    row = torch.from_numpy(place.reshape(-1)).to(device)
+    return rank(scores[row], answers, taken[row])
 
 
 def _as_mask(lists: Ragged, width: int) -> Tensor:

@@ -43,16 +43,15 @@ class Ranks:
 
     def by(self, ties: Ties, seed: int = 0) -> np.ndarray:
         """Ranks [Q] under a rule for ties; `seed` is for the two random ones."""
-        if ties is Ties.OPTIMISTIC:
-            return self.better + 1.0
-        if ties is Ties.PESSIMISTIC:
-            return self.better + self.ties + 1.0
-        if ties is Ties.REALISTIC:
-            return self.better + self.ties / 2 + 1.0
         uniform = stream(seed, "ties", ties.value).random(len(self))
-        if ties is Ties.RANDOM:
-            return self.better + 1.0 + np.floor(uniform * (self.ties + 1))
-        return self.better + 1.0 + np.round(uniform * self.ties)
+        worse_by: np.ndarray = {
+            Ties.OPTIMISTIC: np.zeros(len(self)),
+            Ties.PESSIMISTIC: self.ties,
+            Ties.REALISTIC: self.ties / 2,
+            Ties.RANDOM: np.floor(uniform * (self.ties + 1)),
+            Ties.ROUNDED: np.round(uniform * self.ties),
+        }[ties]
+        return np.asarray(1.0 + self.better + worse_by)
 
     def __getitem__(self, keep: np.ndarray) -> Ranks:
         return Ranks(self.better[keep], self.ties[keep], self.candidates[keep])

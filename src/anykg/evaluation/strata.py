@@ -21,4 +21,5 @@ def half_links(observed: KnowledgeGraph, triplets: np.ndarray) -> np.ndarray:
     itself = observed.contains(triplets)
     tails_seen = np.diff(observed.answers(heads, relations).offsets) - itself > 0
     heads_seen = np.diff(observed.answers(tails, relations + observed.num_relations).offsets) - itself > 0
-    return tails_seen + 2 * heads_seen
+    strata: np.ndarray = tails_seen + 2 * heads_seen
+    return strata

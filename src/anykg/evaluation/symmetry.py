@@ -86,7 +86,7 @@ def separates(
     )
     with torch.no_grad():
         first, second = _score(model.eval(), graph, rows, 0).tolist()
-    return abs(first - second) > TOLERANCE * 1e-2 * max(1.0, abs(first), abs(second))
+    return bool(abs(first - second) > TOLERANCE * 1e-2 * max(1.0, abs(first), abs(second)))
 
 
 def sample_triplets(graph: KnowledgeGraph, count: int, random: np.random.Generator) -> np.ndarray:

@@ -69,7 +69,7 @@ def run_cell(experiment: Experiment, cell: Cell, folder: Path, data_dir: Path | 
             model,
             task.observed,
             task.test,
-            task=kind,  # type: ignore[arg-type]
+            task=kind,
             protocol=protocol_named(experiment.protocol),
             seed=cell.seed,
         )

@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import torch
@@ -26,7 +27,7 @@ FARTHEST = 3
 
 
 @dataclass(frozen=True)
-class Config:
+class HomogeneousConfig:
     """The width of everything."""
 
     width: int = 32
@@ -75,7 +76,7 @@ def adjacency_matrix(graph: KnowledgeGraph) -> Tensor:
 class HomogeneousGNN(LinkPredictor):
     """A torch-geometric convolution stacked, with distances at the read-out."""
 
-    Config = Config
+    Config = HomogeneousConfig
     recipe = Recipe(
         epochs=10,
         batch_size=1024,
@@ -91,7 +92,7 @@ class HomogeneousGNN(LinkPredictor):
     edges: Callable[[KnowledgeGraph], Tensor] = staticmethod(adjacency_matrix)
     """What the convolutions take as the graph."""
 
-    def __init__(self, config: Config = Config()) -> None:  # noqa: B008 - frozen
+    def __init__(self, config: HomogeneousConfig = HomogeneousConfig()) -> None:  # noqa: B008 - frozen
         super().__init__()
         self.config = config
         widths = [1] + [config.width] * config.layers
@@ -105,7 +106,7 @@ class HomogeneousGNN(LinkPredictor):
             nn.Linear(config.width, 1),
         )
 
-    def convolution(self, before: int, after: int) -> nn.Module:
+    def convolution(self, before: int, after: int) -> Any:
         """One layer [N, before] -> [N, after]."""
         raise NotImplementedError
 
@@ -125,7 +126,8 @@ class HomogeneousGNN(LinkPredictor):
         found = triplet_distances(encoded.graph, triplets.numpy(), directed=False, leave_out="pair", limit=FARTHEST)
         steps = torch.from_numpy(np.where(found < 0, FARTHEST + 1, found)).long()  # [B, 2]
         rows = torch.cat([encoded.states[ends].flatten(1), self.distance(steps).flatten(1)], dim=1)  # [B, 4 D]
-        return self.readout(rows).squeeze(1)
+        scores: Tensor = self.readout(rows).squeeze(1)
+        return scores
 
 
 class GAT(HomogeneousGNN):
@@ -133,19 +135,19 @@ class GAT(HomogeneousGNN):
 
     edges = staticmethod(edge_index)
 
-    def convolution(self, before: int, after: int) -> nn.Module:
+    def convolution(self, before: int, after: int) -> Any:
         return pyg.GATConv(before, after // self.config.heads, heads=self.config.heads)
 
 
 class GIN(HomogeneousGNN):
     """Graph isomorphism network."""
 
-    def convolution(self, before: int, after: int) -> nn.Module:
+    def convolution(self, before: int, after: int) -> Any:
         return pyg.GINConv(nn.Sequential(nn.Linear(before, after), nn.ReLU(), nn.Linear(after, after)))
 
 
 class GraphConv(HomogeneousGNN):
     """Two linear maps, of the entity and of the sum of its neighbours."""
 
-    def convolution(self, before: int, after: int) -> nn.Module:
+    def convolution(self, before: int, after: int) -> Any:
         return pyg.GraphConv(before, after)

@@ -17,7 +17,7 @@ from anykg.data.graph import KnowledgeGraph
 
 
 @dataclass(frozen=True)
-class Config:
+class RandomConfig:
     """Nothing to set."""
 
 
@@ -33,11 +33,11 @@ class Encoded:
 class RandomScorer(LinkPredictor):
     """Uniform scores in [0, 1)."""
 
-    Config = Config
+    Config = RandomConfig
     recipe = Recipe(epochs=0)
     symmetry = Symmetry.IN_EXPECTATION
 
-    def __init__(self, config: Config = Config()) -> None:  # noqa: B008 - frozen
+    def __init__(self, config: RandomConfig = RandomConfig()) -> None:  # noqa: B008 - frozen
         super().__init__()
         self.config = config
 

@@ -8,7 +8,9 @@ Blocks run in parallel; nothing depends on their order or number. `*_reference` 
 
 from __future__ import annotations
 
+import math
 from collections import deque
+from typing import Any
 
 import numpy as np
 from numba import get_num_threads, njit, prange
@@ -18,12 +20,13 @@ NO_LIMIT = 2**31 - 1
 NO_PATH = -1
 """What `detours` says where there is no path within the limit."""
 
+_FEW_PAIRS = 16
+"""So many pairs are searched without waking other threads."""
 _WORD_BITS = 64
 _ONE_WORD = (0,)
 _CACHE_LINE = (0,) * 8
 """Tuples whose length is the number of words in a block: their type tells the compiler, which unrolls the loops over
 words. A line of 8 words is about twice as fast for each source as a single word; 16 words are slower again."""
-_DEPTHS = (np.uint8, np.uint16, np.uint32)
 
 
 def unreached(distances: np.ndarray) -> int:
@@ -36,14 +39,23 @@ def multi_source_bfs(
 ) -> np.ndarray:
     """Distances [S, N] from each source to each entity, `unreached` where they exceed `limit` or there is no path.
 
-    The type is the narrowest unsigned one that holds every distance: uint8 nearly always.
+    The type is uint8, or wider where a distance exceeds 254. Mind that the array is stored entity by entity.
     """
-    every_thread_busy = len(sources) >= len(_CACHE_LINE) * _WORD_BITS * get_num_threads()
-    words = _CACHE_LINE if every_thread_busy else _ONE_WORD
-    for depth in _DEPTHS:
-        out = np.empty((len(sources), len(offsets) - 1), depth)
-        if _search_blocks(offsets, neighbours, sources, limit, words, out):
-            break
+    sources = np.ascontiguousarray(sources, np.int64)  # one type and layout: one compilation
+    count, size = len(offsets) - 1, len(sources)
+    busy = size >= len(_CACHE_LINE) * _WORD_BITS * get_num_threads()
+    words = _CACHE_LINE if busy else _ONE_WORD
+    # Entity by entity, as the search fills it; 8 distances are one uint64.
+    packed = np.empty((count, math.ceil(size / _WORD_BITS) * 8), np.uint64)
+    if size <= _WORD_BITS:  # waking threads for one block costs more than a small search
+        fits = _search_block(offsets, neighbours, sources, limit, words, packed, 0)
+    else:
+        fits = _search_blocks(offsets, neighbours, sources, limit, words, packed)
+    if fits:
+        return packed.view(np.uint8)[:, :size].T  # [N, S] -> [S, N]
+    del packed
+    out = np.empty((size, count), _wider(count))
+    _search_each(offsets, neighbours, sources, limit, out)
     return out
 
 
@@ -62,8 +74,7 @@ def multi_source_bfs_reference(
                     wide[row, other] = wide[row, entity] + 1
                     queue.append(other)
     reached = wide != NO_LIMIT
-    furthest = wide[reached].max(initial=0)
-    depth = next(d for d in _DEPTHS if furthest < np.iinfo(d).max)
+    depth = np.uint8 if wide[reached].max(initial=0) < np.iinfo(np.uint8).max else _wider(len(offsets) - 1)
     return np.where(reached, wide, np.iinfo(depth).max).astype(depth)
 
 
@@ -81,9 +92,13 @@ def detours(
     `back_*` hold the same edges turned around. The edge tail -> head needs no care: no shortest path to the tail
     leaves the tail.
     """
+    heads, tails = (np.ascontiguousarray(side, np.int64) for side in (heads, tails))
     out = np.empty(len(heads), np.int32)
-    chunks = min(get_num_threads() * 4, len(heads))
-    _detour_chunks(offsets, neighbours, back_offsets, back_neighbours, heads, tails, limit, chunks, out)
+    graph = offsets, neighbours, back_offsets, back_neighbours
+    if len(heads) <= _FEW_PAIRS:
+        _detour_chunk(*graph, heads, tails, limit, 0, 1, out)
+    else:
+        _detour_chunks(*graph, heads, tails, limit, get_num_threads() * 4, out)
     return out
 
 
@@ -108,16 +123,19 @@ def detours_reference(
     return out
 
 
-def _bit_positions() -> np.ndarray:
-    """Where the only set bit of a word is, looked up by the top 6 bits of word * `_DE_BRUIJN`."""
-    table = np.empty(_WORD_BITS, np.uint8)
-    for position in range(_WORD_BITS):
-        table[((int(_DE_BRUIJN) << position) % 2**_WORD_BITS) >> 58] = position
-    return table
+def _wider(count: int) -> type[np.unsignedinteger[Any]]:
+    """A type for any distance among so many entities."""
+    return np.uint16 if count <= np.iinfo(np.uint16).max else np.uint32
 
 
-_DE_BRUIJN = np.uint64(0x03F79D71B4CB0A89)
-_BIT_POSITIONS = _bit_positions()
+def _gaps() -> np.ndarray:
+    """[256] bytes spread out: byte j of entry x is 0 where bit j of x is set, else 255."""
+    bits = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little")  # [256, 8]
+    return ((1 - bits) * np.uint8(255)).view(np.uint64)[:, 0]
+
+
+_GAPS = _gaps()
+_EVERY_BYTE = np.uint64(0x0101010101010101)
 
 
 @njit(cache=True, parallel=True)
@@ -127,16 +145,16 @@ def _search_blocks(
     sources: np.ndarray,
     limit: int,
     words: tuple[int, ...],
-    out: np.ndarray,
+    packed: np.ndarray,
 ) -> bool:
-    """Fill out [S, N], a block of sources at a time; False if a distance does not fit the type of out."""
+    """Fill packed [N, ceil(S / 64) * 8], a block of sources at a time; False if a distance exceeds 254."""
     size = len(words) * 64
     blocks = (len(sources) + size - 1) // size
     fits = np.ones(blocks, np.bool_)
     for block in prange(blocks):
         first = block * size
         last = min(first + size, len(sources))
-        fits[block] = _search_block(offsets, neighbours, sources[first:last], limit, words, out[first:last])
+        fits[block] = _search_block(offsets, neighbours, sources[first:last], limit, words, packed, first // 8)
     return bool(fits.all())
 
 
@@ -147,30 +165,25 @@ def _search_block(
     sources: np.ndarray,
     limit: int,
     words: tuple[int, ...],
-    out: np.ndarray,
+    packed: np.ndarray,
+    column: int,
 ) -> bool:
-    """Fill out [S, N] for one block, S <= 64 * W; False if a distance does not fit the type of out."""
+    """Fill packed from `column` on for one block of S <= 64 * W sources; False if a distance exceeds 254."""
     count, width = len(offsets) - 1, len(words)
-    none = out.dtype.type(-1)  # the largest value of an unsigned type
-    out[:] = none
+    packed[:, column : column + 8 * width] = ~np.uint64(0)
     seen = np.zeros((count, width), np.uint64)
     frontier = np.zeros((count, width), np.uint64)
     following = np.zeros((count, width), np.uint64)
     active = np.empty(count, np.int32)  # entities with a bit in frontier
-    touched = np.empty(count, np.int32)  # entities with a bit in following
-    is_touched = np.zeros(count, np.bool_)
+    is_touched = np.zeros(count, np.bool_)  # entities with a bit in following
     for row in range(len(sources)):
         following[sources[row], row >> 6] |= np.uint64(1) << np.uint64(row & 63)
         is_touched[sources[row]] = True
-    num_touched = 0
-    for entity in range(count):
-        if is_touched[entity]:
-            touched[num_touched] = entity
-            num_touched += 1
     for level in range(min(limit, count) + 1):
         num_active = 0
-        for at in range(num_touched):
-            entity = touched[at]
+        for entity in range(count):  # in order, which the memory rewards: `packed` is larger than its caches
+            if not is_touched[entity]:
+                continue
             is_touched[entity] = False
             some = np.uint64(0)
             for word in range(width):
@@ -180,35 +193,48 @@ def _search_block(
                 seen[entity, word] |= new
                 some |= new
             if some:
-                if level >= none:
+                if level > 254:
                     return False
                 active[num_active] = entity
                 num_active += 1
+                line = packed[entity, column : column + 8 * width]
                 for word in range(width):
-                    _write_level(out, word * 64, entity, frontier[entity, word], level)
-        num_touched = 0
+                    bits = frontier[entity, word]
+                    if bits:
+                        for part in range(8):  # the bytes of new bits are 255 so far: keep the bits of the level
+                            gaps = _GAPS[(bits >> np.uint64(8 * part)) & np.uint64(255)]
+                            line[np.uint64(word * 8 + part)] &= gaps | np.uint64(level) * _EVERY_BYTE
+        if num_active == 0 or level >= limit:
+            break
         for at in range(num_active):
             entity = active[at]
             for edge in range(offsets[entity], offsets[entity + 1]):
                 other = neighbours[edge]
-                if not is_touched[other]:
-                    is_touched[other] = True
-                    touched[num_touched] = other
-                    num_touched += 1
+                is_touched[other] = True
                 for word in range(width):
                     following[other, word] |= frontier[entity, word]
-        if num_touched == 0:
-            break
     return True
 
 
-@njit(cache=True)
-def _write_level(out: np.ndarray, first: int, entity: int, bits: np.uint64, level: int) -> None:
-    """Put `level` into column `entity` of every row first + b whose bit b is set."""
-    while bits:
-        lowest = bits & (~bits + np.uint64(1))
-        out[first + _BIT_POSITIONS[(lowest * _DE_BRUIJN) >> np.uint64(58)], entity] = level
-        bits ^= lowest
+@njit(cache=True, parallel=True)
+def _search_each(offsets: np.ndarray, neighbours: np.ndarray, sources: np.ndarray, limit: int, out: np.ndarray) -> None:
+    """Fill out [S, N] a source at a time: for the rare graph with long distances, whose many levels are all short."""
+    none = out.dtype.type(-1)  # the largest value of an unsigned type
+    for row in prange(len(sources)):
+        queue = np.empty(len(offsets) - 1, np.int32)
+        queue[0], end = sources[row], 1
+        out[row] = none
+        out[row, sources[row]] = 0
+        for at in range(len(queue)):
+            if at == end or out[row, queue[at]] >= limit:
+                break
+            entity = queue[at]
+            for edge in range(offsets[entity], offsets[entity + 1]):
+                other = neighbours[edge]
+                if out[row, other] == none:
+                    out[row, other] = out[row, entity] + 1
+                    queue[end] = other
+                    end += 1
 
 
 @njit(cache=True, parallel=True)
@@ -223,24 +249,30 @@ def _detour_chunks(
     chunks: int,
     out: np.ndarray,
 ) -> None:
-    """Fill out [B]; a chunk's pairs share their working memory."""
-    count = len(offsets) - 1
+    """Fill out [B] in so many chunks."""
     for chunk in prange(chunks):
-        marks = np.zeros((2, count), np.int64)
-        queues = np.empty((2, count), np.int32)
-        for row in range(chunk, len(heads), chunks):
-            out[row] = _detour(
-                offsets,
-                neighbours,
-                back_offsets,
-                back_neighbours,
-                heads[row],
-                tails[row],
-                limit,
-                row + 1,
-                marks,
-                queues,
-            )
+        _detour_chunk(offsets, neighbours, back_offsets, back_neighbours, heads, tails, limit, chunk, chunks, out)
+
+
+@njit(cache=True)
+def _detour_chunk(
+    offsets: np.ndarray,
+    neighbours: np.ndarray,
+    back_offsets: np.ndarray,
+    back_neighbours: np.ndarray,
+    heads: np.ndarray,
+    tails: np.ndarray,
+    limit: int,
+    chunk: int,
+    chunks: int,
+    out: np.ndarray,
+) -> None:
+    """Fill out[chunk::chunks]; its pairs share their working memory, a stamp tells one's marks from another's."""
+    marks = np.zeros((2, len(offsets) - 1), np.int64)
+    queues = np.empty((2, len(offsets) - 1), np.int32)
+    for at in range(chunk, len(heads), chunks):
+        head, tail, stamp = heads[at], tails[at], at + 1
+        out[at] = _detour(offsets, neighbours, back_offsets, back_neighbours, head, tail, limit, stamp, marks, queues)
 
 
 @njit(cache=True)

@@ -1,10 +1,11 @@
-"""Saved models: `model.json` (name, config, how it was trained) and `weights.safetensors`. Nothing is ever unpickled."""
+"""Saved models: `model.json` (name, config, how it was trained) and `weights.safetensors`. Nothing is unpickled."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ from anykg.core.errors import CheckpointError, ConfigError
 from anykg.core.settings import from_json
 from anykg.models.registry import MODELS
 
+SHIPPED = files("anykg") / "weights"
+"""Models that come with the package, a folder each."""
 MODEL_FILE, WEIGHTS_FILE = "model.json", "weights.safetensors"
 
 
@@ -32,12 +35,14 @@ def save_weights(folder: Path, model: LinkPredictor, note: Mapping[str, Any]) ->
     save_tensors(folder / WEIGHTS_FILE, dict(model.state_dict()), note)
 
 
-def load_model(folder: Path | str, *, trust: bool = False) -> LinkPredictor:
-    """The model saved in a folder, ready to score.
+def load_model(name_or_folder: Path | str, *, trust: bool = False) -> LinkPredictor:
+    """The model saved in a folder, or shipped under a name, ready to score.
 
     A model that is not one of anykg's own is imported only with `trust`: importing runs its code.
     """
-    folder = Path(folder)
+    folder = Path(name_or_folder)
+    if str(name_or_folder) in shipped():
+        folder = Path(str(SHIPPED)) / str(name_or_folder)
     described = read_description(folder)
     name = described["model"]
     if name not in MODELS.rows and not trust:
@@ -53,6 +58,11 @@ def load_model(folder: Path | str, *, trust: bool = False) -> LinkPredictor:
     restore(model, tensors, folder / WEIGHTS_FILE)
     model.eval()
     return model
+
+
+def shipped() -> list[str]:
+    """The names of the models that come with the package."""
+    return sorted(folder.name for folder in SHIPPED.iterdir() if folder.is_dir()) if SHIPPED.is_dir() else []
 
 
 def read_description(folder: Path) -> dict[str, Any]:

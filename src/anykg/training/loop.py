@@ -200,11 +200,10 @@ def _exhausted(state: _State, recipe: Recipe) -> bool:
 
 
 def _optimizer(model: LinkPredictor, recipe: Recipe) -> torch.optim.Optimizer:
-    kinds = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
-    parameters = list(model.parameters())
-    if not parameters:
-        return torch.optim.SGD([torch.zeros(1, requires_grad=True)])
-    return kinds[recipe.optimizer](parameters, lr=recipe.lr, weight_decay=recipe.weight_decay, fused=True)
+    # A model without parameters, such as the random one, has nothing to optimise, which torch refuses.
+    parameters = list(model.parameters()) or [torch.nn.Parameter(torch.zeros(1))]
+    kind = torch.optim.Adam if recipe.optimizer == "adam" else torch.optim.AdamW
+    return kind(parameters, lr=recipe.lr, weight_decay=recipe.weight_decay, fused=True)
 
 
 def _tensors(model: LinkPredictor, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:

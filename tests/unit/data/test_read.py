@@ -53,7 +53,7 @@ def test_runs_of_spaces_separate_once(tmp_path: Path, text: str) -> None:
 
 
 def test_names_with_spaces_that_would_split_evenly_stay_whole_between_tabs(tmp_path: Path) -> None:
-    path = put(tmp_path, "New York\tin\tUSA now\nOld York\tin\tUK then\nbad\tline\n")
+    path = put(tmp_path, "New York\tin\tUSA now\nOld York\tin\tUK then\na bad\tline here\n")
     with pytest.raises(DataError, match=r"facts.txt:3: expected 3 tab-separated"):
         read_graph(path)
 

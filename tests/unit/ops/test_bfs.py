@@ -23,10 +23,10 @@ def graphs(draw: st.DrawFn) -> tuple[int, set[tuple[int, int]]]:
     return count, draw(st.sets(st.tuples(ids, ids), max_size=30))
 
 
-@settings(max_examples=60, deadline=None)
-@given(graph=graphs(), limit=st.sampled_from([0, 1, 2, 5, bfs.NO_LIMIT]), copies=st.sampled_from([1, 7, 40]))
+@settings(max_examples=40, deadline=None)
+@given(graph=graphs(), limit=st.sampled_from([0, 1, 2, 5, bfs.NO_LIMIT]), copies=st.sampled_from([1, 30]))
 def test_search_equals_reference(graph, limit, copies):
-    """`copies` fills one word, several words' worth of sources, with each source more than once."""
+    """Few sources are searched in one thread, many copies of them in several."""
     count, edges = graph
     sources = np.tile(np.arange(count), copies)
     ours = bfs.multi_source_bfs(*lists(count, edges), sources, limit)
@@ -35,16 +35,16 @@ def test_search_equals_reference(graph, limit, copies):
     np.testing.assert_array_equal(ours, reference)
 
 
-def test_wide_blocks_equal_single_words():
+@pytest.mark.parametrize("words", [bfs._ONE_WORD, bfs._CACHE_LINE])
+def test_blocks_of_either_width_equal_reference(monkeypatch, words):
+    monkeypatch.setattr(bfs, "_ONE_WORD", words)
+    monkeypatch.setattr(bfs, "_CACHE_LINE", words)
     random = np.random.default_rng(0)
-    offsets, neighbours = lists(700, set(map(tuple, random.integers(700, size=(1800, 2)).tolist())))
+    graph = lists(700, set(map(tuple, random.integers(700, size=(1800, 2)).tolist())))
     sources = random.integers(700, size=600)
-    one, line = (np.empty((600, 700), np.uint8) for _ in range(2))
-    assert bfs._search_blocks(offsets, neighbours, sources, bfs.NO_LIMIT, bfs._ONE_WORD, one)
-    assert bfs._search_blocks(offsets, neighbours, sources, bfs.NO_LIMIT, bfs._CACHE_LINE, line)
-    np.testing.assert_array_equal(one, line)
-    np.testing.assert_array_equal(one, bfs.multi_source_bfs_reference(offsets, neighbours, sources))
-    assert len(np.unique(one)) > 5
+    found = bfs.multi_source_bfs(*graph, sources)
+    np.testing.assert_array_equal(found, bfs.multi_source_bfs_reference(*graph, sources))
+    assert len(np.unique(found)) > 5
 
 
 @pytest.mark.parametrize(("length", "dtype"), [(254, np.uint8), (255, np.uint16), (300, np.uint16)])
@@ -59,11 +59,16 @@ def test_limit_keeps_the_narrow_type():
     assert bfs.multi_source_bfs(*chain(300), np.array([0]), 254).dtype == np.uint8
 
 
+def test_limit_holds_beyond_the_narrow_type():
+    distances = bfs.multi_source_bfs(*chain(300), np.array([0]), 280)
+    assert (distances[0] != bfs.unreached(distances)).sum() == 281
+
+
 def test_no_sources():
     assert bfs.multi_source_bfs(*chain(3), np.empty(0, np.int64)).shape == (0, 4)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(graph=graphs(), limit=st.sampled_from([0, 1, 2, 3, bfs.NO_LIMIT]))
 def test_detours_equal_reference(graph, limit):
     count, edges = graph

@@ -1,0 +1,125 @@
+"""Commands as a person types them: what they print, and how they fail."""
+
+import gzip
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from anykg.cli.main import app
+from anykg.core.errors import InputError
+
+FACTS = "".join(f"person{i}\tknows\tperson{(i * 7 + 1) % 30}\nperson{i}\tlikes\tthing{i % 5}\n" for i in range(30))
+
+
+@pytest.fixture
+def facts(tmp_path: Path) -> Path:
+    path = tmp_path / "facts.tsv"
+    path.write_text(FACTS, encoding="utf-8")
+    return path
+
+
+def run(*arguments: object) -> tuple[int, str, str]:
+    """The real program, with its exit code."""
+    done = subprocess.run(
+        [sys.executable, "-m", "anykg", *map(str, arguments)], capture_output=True, text=True, encoding="utf-8"
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def call(*arguments: object) -> str:
+    """The same in this process, for commands that succeed."""
+    result = CliRunner().invoke(app, [str(a) for a in arguments], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_train_then_evaluate(facts: Path, tmp_path: Path) -> None:
+    call("train", "gin", facts, "--out", tmp_path / "run", "--epochs", "2", "--width=8", "--batch-size", "8")
+    saved = json.loads((tmp_path / "run" / "model.json").read_text())
+    assert saved["config"]["width"] == 8
+    assert saved["trained"]["recipe"]["epochs"] == 2
+    out = tmp_path / "result.json"
+    printed = call("evaluate", tmp_path / "run", facts, "--protocol", "full", "--out", out)
+    assert "half-links seen" in printed
+    result = json.loads(out.read_text())
+    assert result["protocol"]["name"] == "full"
+    assert result == json.loads(call("evaluate", tmp_path / "run", facts, "--protocol", "full", "--format", "json"))
+    assert "It holds." in call("verify", tmp_path / "run", "--dataset", facts)
+
+
+def test_random_needs_no_checkpoint(facts: Path) -> None:
+    assert "random on facts.tsv" in call("evaluate", "random", facts)
+
+
+def test_models_are_listed_with_their_settings() -> None:
+    assert "graphconv" in call("models")
+    assert "--positive-weight" in call("models", "gin")
+
+
+@pytest.mark.parametrize("command", [[], ["train"], ["evaluate"], ["verify"], ["models"], ["data"], ["reproduce"]])
+def test_help_has_examples(command: list[str]) -> None:
+    printed = call(*command, "--help")
+    assert "anykg" in printed
+    if command and command != ["data"]:
+        assert "Examples:" in printed
+
+
+def test_verify_a_users_own_model(facts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mine.py").write_text(
+        "from anykg.models.random import RandomConfig, RandomScorer\n"
+        "from anykg.core.contract import Symmetry\n"
+        "class Cheat(RandomScorer):\n    symmetry = Symmetry.EXACT\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    code, printed, _ = run("verify", "mine:Cheat", "--dataset", facts)
+    assert (code, "does NOT hold" in printed) == (1, True)
+
+
+BAD = {
+    "empty": (b"", "empty"),
+    "binary": (bytes(range(256)) * 20, "binary"),
+    "two fields": (b"a\tr\tb\nc\ts\n", ":2: "),
+    "truncated gz": (gzip.compress(FACTS.encode())[:-40], "truncated"),
+}
+
+
+@pytest.mark.parametrize("kind", list(BAD))
+def test_bad_files(kind: str, tmp_path: Path) -> None:
+    content, expected = BAD[kind]
+    path = tmp_path / ("facts.tsv.gz" if kind.endswith("gz") else "facts.tsv")
+    path.write_bytes(content)
+    code, printed, complaint = run("train", "gin", path, "--out", tmp_path / "run")
+    assert code == 2
+    assert printed == ""
+    assert expected in complaint
+    assert "Traceback" not in complaint
+    assert len(complaint.strip().splitlines()) == 1
+    assert not (tmp_path / "run").exists()
+
+
+def errors(*arguments: object) -> str:
+    """What a command that must fail on its input complains of."""
+    with pytest.raises(InputError) as caught:
+        CliRunner().invoke(app, [str(a) for a in arguments], catch_exceptions=False)
+    return str(caught.value)
+
+
+def test_unknown_names_get_suggestions(facts: Path, tmp_path: Path) -> None:
+    assert "EN-FR" in errors("evaluate", "random", "EN-FP")
+    assert "graphconv" in errors("train", "graphcov", facts, "--out", tmp_path / "run")
+    assert "--epochs" in errors("train", "gin", facts, "--out", tmp_path / "run", "--epoch", "3")
+    assert "expected int, found 'many'" in errors("train", "gin", facts, "--out", tmp_path / "r", "--epochs", "many")
+    assert "paper-ingram" in errors("evaluate", "random", facts, "--protocol", "papr")
+    assert "model.json" in errors("evaluate", tmp_path / "nowhere", facts)
+    assert "pediatypes" in errors("reproduce", "pediatype")
+
+
+def test_exit_codes() -> None:
+    code, _, complaint = run("evaluate", "random", "no-such-dataset")
+    assert code == 2
+    assert "no-such-dataset" in complaint
+    assert run("--help")[0] == 0

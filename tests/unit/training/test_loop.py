@@ -1,0 +1,205 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from graphs import random_graph
+from safetensors.torch import load_file, save_file
+
+from anykg.core.contract import Recipe
+from anykg.core.errors import CheckpointError, ConfigError, InputError
+from anykg.data.split import hold_out
+from anykg.models.homogeneous import GraphConv
+from anykg.training import loop
+from anykg.training.checkpoint import load_model
+from anykg.training.loop import Interrupted, Report, TrainingGraph, train
+
+RECIPE = replace(GraphConv.recipe, epochs=3, batch_size=16)
+
+
+def graphs(count: int = 1) -> list[TrainingGraph]:
+    parts = [hold_out(random_graph(40, 3, 120, seed), 0.2, 0, "valid") for seed in range(count)]
+    return [TrainingGraph(f"g{i}", rest, held) for i, (rest, held) in enumerate(parts)]
+
+
+def model() -> GraphConv:
+    torch.manual_seed(0)
+    return GraphConv()
+
+
+def weights(folder: Path) -> dict[str, torch.Tensor]:
+    return load_file(folder / "weights.safetensors")
+
+
+def equal(one: Path, two: Path) -> bool:
+    first, second = (load_file(folder / loop.LAST_FILE) for folder in (one, two))
+    return first.keys() == second.keys() and all(torch.equal(first[k], second[k]) for k in first)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_interrupted_and_resumed_equals_uninterrupted(tmp_path: Path, count: int) -> None:
+    train("graphconv", model(), graphs(count), RECIPE, out=tmp_path / "whole")
+
+    def stop(report: Report) -> None:
+        if (report.epoch, report.step) == (1, 3):
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(Interrupted, match="--resume"):
+        train("graphconv", model(), graphs(count), RECIPE, out=tmp_path / "parts", on_step=stop)
+    train("graphconv", model(), graphs(count), RECIPE, out=tmp_path / "parts", resume=True)
+    assert equal(tmp_path / "whole", tmp_path / "parts")
+    logs = [
+        [{k: v for k, v in json.loads(line).items() if k != "seconds"} for line in (tmp_path / f / "log.jsonl").open()]
+        for f in ("whole", "parts")
+    ]
+    assert logs[0] == logs[1]
+    assert len(logs[0]) == 3
+
+
+def test_killed_and_resumed_equals_uninterrupted(tmp_path: Path) -> None:
+    """kill -9 at some step, whatever it is: nothing is half-written and the end is the same."""
+    (tmp_path / "facts.tsv").write_text(
+        "".join("\t".join(row) + "\n" for row in random_graph(60, 3, 400, 1).to_polars().rows()), encoding="utf-8"
+    )
+    command = [sys.executable, "-m", "anykg", "train", "graphconv", str(tmp_path / "facts.tsv"), "--epochs", "30"]
+    command += ["--batch-size", "16", "--out"]
+    subprocess.run([*command, str(tmp_path / "whole")], check=True, capture_output=True)
+    killed = subprocess.Popen(
+        [*command, str(tmp_path / "killed")], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    log = tmp_path / "killed" / loop.LOG_FILE
+    while killed.poll() is None and not (log.exists() and len(log.read_text().splitlines()) >= 2):
+        time.sleep(0.005)
+    os.kill(killed.pid, signal.SIGKILL)
+    killed.wait()
+    again = subprocess.run([*command, str(tmp_path / "killed"), "--resume"], capture_output=True, text=True)
+    assert again.returncode == 0, again.stderr
+    assert equal(tmp_path / "whole", tmp_path / "killed")
+
+
+def test_same_seed_same_weights(tmp_path: Path) -> None:
+    for name, seed in (("a", 0), ("b", 0), ("c", 1)):
+        train("graphconv", model(), graphs(), RECIPE, out=tmp_path / name, seed=seed)
+    assert equal(tmp_path / "a", tmp_path / "b")
+    assert not equal(tmp_path / "a", tmp_path / "c")
+
+
+def test_best_weights_are_returned_and_saved(tmp_path: Path) -> None:
+    trained = train("graphconv", model(), graphs(), RECIPE, out=tmp_path)
+    loaded = load_model(tmp_path)
+    for key, value in trained.state_dict().items():
+        assert torch.equal(value, loaded.state_dict()[key])
+    lines = [json.loads(line) for line in (tmp_path / "log.jsonl").open()]
+    best = max(lines, key=lambda line: line["node/mrr"])
+    assert json.loads((tmp_path / "model.json").read_text())["trained"]["recipe"]["epochs"] == 3
+    from anykg.training.checkpoint import load_tensors
+
+    assert load_tensors(tmp_path / "weights.safetensors")[1]["epoch"] == best["epoch"]
+
+
+def test_early_stop(tmp_path: Path) -> None:
+    train("graphconv", model(), graphs(), replace(RECIPE, epochs=50, lr=0.0, patience=2), out=tmp_path)
+    assert len((tmp_path / "log.jsonl").read_text().splitlines()) == 3
+
+
+def test_held_out_targets_are_not_in_the_message_graph() -> None:
+    from anykg.training.epoch import draw_epoch
+
+    recipe = replace(RECIPE, targets="held-out", target_share=0.2, inverses=True, negative_relations=1)
+    graph = graphs()[0].train
+    batches = draw_epoch([graph], recipe, 0, 0)
+    targets = [row for batch in batches for row in batch.rows[:, 0].tolist()]
+    assert len(targets) == 2 * round(0.2 * len(graph))
+    for batch in batches:
+        assert not batch.graph.contains(batch.rows[:, 0]).any()
+        assert graph.contains(batch.rows[:, 0]).all()
+        assert not graph.contains(batch.rows[:, 1:]).any()
+
+
+def test_a_folder_in_use_is_not_overwritten(tmp_path: Path) -> None:
+    train("graphconv", model(), graphs(), RECIPE, out=tmp_path)
+    with pytest.raises(ConfigError, match="--resume"):
+        train("graphconv", model(), graphs(), RECIPE, out=tmp_path)
+    with pytest.raises(CheckpointError, match="other settings"):
+        train("graphconv", model(), graphs(), replace(RECIPE, lr=0.5), out=tmp_path, resume=True)
+
+
+def test_a_loss_that_explodes_is_said(tmp_path: Path) -> None:
+    with pytest.raises(FloatingPointError, match="learning rate"):
+        train("graphconv", model(), graphs(), replace(RECIPE, lr=1e30, gradient_norm=0.0), out=tmp_path)
+
+
+def test_selection_is_checked(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="node/METRIC"):
+        train("graphconv", model(), graphs(), Recipe(select="node/auc"), out=tmp_path)
+
+
+@pytest.mark.parametrize("damage", ["missing", "reshaped", "unknown", "nan", "truncated", "no config", "foreign"])
+def test_damaged_checkpoints(tmp_path: Path, damage: str) -> None:
+    train("graphconv", model(), graphs(), RECIPE, out=tmp_path)
+    path, tensors = tmp_path / "weights.safetensors", weights(tmp_path)
+    key = "readout.0.bias"
+    if damage == "missing":
+        del tensors[key]
+    elif damage == "reshaped":
+        tensors[key] = tensors[key][:-1].clone()
+    elif damage == "unknown":
+        tensors["extra"] = torch.zeros(1)
+    elif damage == "nan":
+        tensors[key][0] = float("nan")
+    save_file(tensors, path)
+    if damage == "truncated":
+        path.write_bytes(path.read_bytes()[:200])
+    described = json.loads((tmp_path / "model.json").read_text())
+    if damage == "no config":
+        (tmp_path / "model.json").write_text("{}")
+    elif damage == "foreign":
+        (tmp_path / "model.json").write_text(json.dumps(described | {"model": "os:system"}))
+    expected = {
+        "missing": "tensor 'readout.0.bias' is missing",
+        "reshaped": r"expected \[128\], found \[127\]",
+        "unknown": "'extra' is not part",
+        "nan": "not finite",
+        "truncated": "damaged",
+        "no config": "expected a JSON object",
+        "foreign": "--trust",
+    }
+    with pytest.raises(CheckpointError, match=expected[damage]):
+        load_model(tmp_path)
+
+
+def test_a_full_disk_leaves_what_was_there(tmp_path: Path) -> None:
+    """A write that fails half way, as on a full disk: one sentence, and the old file is whole."""
+    code = """
+import resource, sys
+from pathlib import Path
+import torch
+from anykg.core.errors import InputError
+from anykg.training.checkpoint import save_tensors
+out = Path(sys.argv[1])
+save_tensors(out, {"a": torch.ones(10)}, {})
+resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+try:
+    save_tensors(out, {"a": torch.zeros(100_000)}, {})
+except InputError as error:
+    print(error)
+"""
+    import subprocess
+
+    out = tmp_path / "weights.safetensors"
+    done = subprocess.run([sys.executable, "-c", code, str(out)], capture_output=True, text=True)
+    assert "unchanged" in done.stdout, done
+    assert torch.equal(load_file(out)["a"], torch.ones(10))
+    assert [p.name for p in tmp_path.iterdir()] == [out.name]
+
+
+def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(InputError, match="cannot be written"):
+        train("graphconv", model(), graphs(), RECIPE, out=tmp_path / "file" / "run")
