@@ -123,3 +123,17 @@ def test_exit_codes() -> None:
     assert code == 2
     assert "no-such-dataset" in complaint
     assert run("--help")[0] == 0
+
+
+def test_grid_keeps_the_best(facts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from anykg.models.homogeneous import GIN
+
+    monkeypatch.setattr(GIN, "grid", {"lr": ("0.0", "0.01"), "width": ("8",)})
+    printed = call("train", "gin", facts, "--out", tmp_path / "run", "--epochs", "2", "--batch-size", "8", "--grid")
+    tried = json.loads((tmp_path / "run" / "grid.json").read_text())["tried"]
+    assert [row["settings"]["lr"] for row in tried] == ["0.0", "0.01"]
+    best = max(tried, key=lambda row: row["reached"])["settings"]["lr"]
+    assert f"lr {best}" in printed
+    kept = json.loads((tmp_path / "run" / "model.json").read_text())["trained"]["recipe"]
+    assert kept["lr"] == float(best)
+    assert "no grid" in errors("train", "graphconv", facts, "--out", tmp_path / "other", "--grid")

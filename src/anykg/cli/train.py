@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -36,6 +37,7 @@ def train(
     out: Annotated[Path, typer.Option(help="The folder to write to.")],
     seed: Annotated[int, typer.Option(help="Everything random follows from it.")] = 0,
     resume: Annotated[bool, typer.Option("--resume", help="Go on where a stopped run left off.")] = False,
+    grid: Annotated[bool, typer.Option("--grid", help="Choose settings by validation over the model's grid.")] = False,
     data_dir: Annotated[Path | None, typer.Option(help="Where the datasets are.")] = None,
 ) -> None:
     import torch
@@ -43,30 +45,45 @@ def train(
 
     from anykg.cli.progress import progress_bar
     from anykg.cli.settings import parse_settings
+    from anykg.core.errors import ConfigError
     from anykg.core.seeds import derive
     from anykg.data.catalog import load_task
     from anykg.models.registry import MODELS
     from anykg.training import loop
+    from anykg.training.grid import search
 
     model_class = MODELS.load(model)
-    config, recipe = parse_settings(context.args, model_class)
+    parse_settings(context.args, model_class)  # complain before anything is read
     tasks = [load_task(name, data_dir) for name in datasets.split(",")]
     graphs = [loop.TrainingGraph(task.name, task.train, task.valid) for task in tasks]
-    torch.manual_seed(derive(seed, "weights"))
-    built = model_class.build(config, graphs[0].train)
     console = Console(stderr=True)
-    with progress_bar(f"training {model} on {datasets}") as advance:
-        loop.train(
-            model,
-            built,
-            graphs,
-            recipe,
-            out=out,
-            seed=seed,
-            resume=resume,
-            on_step=lambda r: advance(r.epoch * r.steps + r.step, recipe.epochs * r.steps),
-            on_epoch=lambda record: console.print(_line(record), highlight=False),
-        )
+
+    def run(settings: Mapping[str, str], folder: Path) -> str:
+        chosen = [*context.args, *(f"--{name}={value}" for name, value in settings.items())]
+        config, recipe = parse_settings(chosen, model_class)
+        torch.manual_seed(derive(seed, "weights"))
+        built = model_class.build(config, graphs[0].train)
+        with progress_bar(f"training {model} on {datasets} {' '.join(map('='.join, settings.items()))}") as advance:
+            loop.train(
+                model,
+                built,
+                graphs,
+                recipe,
+                out=folder,
+                seed=seed,
+                resume=resume or grid,
+                on_step=lambda r: advance(r.epoch * r.steps + r.step, recipe.epochs * r.steps),
+                on_epoch=lambda record: console.print(_line(record), highlight=False),
+            )
+        return str(recipe.select)
+
+    if not grid:
+        run({}, out)
+    elif not model_class.grid:
+        raise ConfigError(f"{model} has no grid of settings to choose from; give them as --name value.")
+    else:
+        best = search(model_class.grid, out, run)
+        typer.echo("Best by validation: " + ", ".join(f"{name} {value}" for name, value in best.items()))
     typer.echo(f"Saved the best weights to {out}. Next: anykg evaluate {out} {datasets.split(',')[0]}")
 
 

@@ -7,6 +7,7 @@ or read a file. Randomness at inference comes from the seed given to `encode`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
@@ -85,6 +86,8 @@ class LinkPredictor(nn.Module):
     Config: ClassVar[type]
     """A frozen dataclass with the model's settings; a field's docstring is its help."""
     recipe: ClassVar[Recipe] = Recipe()
+    grid: ClassVar[Mapping[str, Sequence[str]]] = {}
+    """Values of settings that `anykg train --grid` chooses from by validation."""
     symmetry: Symmetry
     reads_relations: bool = True
     """False for models that score every relation alike."""

@@ -1,0 +1,38 @@
+"""Pick settings by validation: one run for each combination, the best one's weights kept.
+
+Runs are folders below `out/grid`, so a stopped search goes on where it was. `out/grid.json` says what each reached.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from anykg.core.atomic import atomic_path, write_json
+from anykg.training.checkpoint import MODEL_FILE, WEIGHTS_FILE, load_tensors
+
+Run = Callable[[Mapping[str, str], Path], str]
+"""Trains with some settings into a folder; returns what validation maximises, as in `Recipe.select`."""
+
+
+def search(grid: Mapping[str, Sequence[str]], out: Path, run: Run) -> dict[str, str]:
+    """Train every combination of the grid's values, keep the best in `out` and return its settings."""
+    tried: list[dict[str, Any]] = []
+    for values in product(*grid.values()):
+        settings = dict(zip(grid, values, strict=True))
+        folder = out / "grid" / ",".join(f"{name}={value}" for name, value in settings.items())
+        select = run(settings, folder)
+        sign = -1.0 if "/-" in select else 1.0
+        reached = load_tensors(folder / WEIGHTS_FILE)[1][select.replace("/-", "/")]
+        tried.append({"settings": settings, "select": select, "reached": reached, "value": sign * reached})
+        write_json(out / "grid.json", {"tried": tried})
+    best = max(tried, key=lambda row: row["value"])
+    folder = out / "grid" / ",".join(f"{name}={value}" for name, value in best["settings"].items())
+    for name in (WEIGHTS_FILE, MODEL_FILE):
+        with atomic_path(out / name) as temporary:
+            shutil.copyfile(folder / name, temporary)
+    chosen: dict[str, str] = best["settings"]
+    return chosen
