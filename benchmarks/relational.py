@@ -27,6 +27,7 @@ from anykg.ops import relational_network
 from anykg.training.losses import self_adversarial
 
 QUERIES, NEGATIVES, WIDTH, LAYERS = 16, 256, 64, 6
+ROUNDS = 4
 
 
 def measure() -> dict[str, float]:
@@ -35,9 +36,7 @@ def measure() -> dict[str, float]:
     forward, training = _forward(model, graph), _training(model, graph)
     for work in (forward, training):  # compiles
         work()
-    ours = {"forward": _best(forward, 7), "training": _best(training, 5)}
-    with _reference():
-        theirs = {"forward": _best(forward, 2), "training": _best(training, 1)}
+    ours, theirs = _in_turns({"forward": forward, "training": training})
     rate = _product_rate(graph.num_entities)
     products = 2 * QUERIES * graph.num_entities * 2 * WIDTH * WIDTH * (LAYERS + 1)  # the read-out counts as a layer
     result = {}
@@ -52,6 +51,17 @@ def measure() -> dict[str, float]:
             f"{name}_memory_share": memory[0] / memory[1],
         }
     return result | {"product_gflops": rate / 1e9, "forward_share_of_product_rate": products / ours["forward"] / rate}
+
+
+def _in_turns(works: dict[str, Callable[[], object]]) -> tuple[dict[str, float], dict[str, float]]:
+    """Best seconds of kernels and reference, taken in turns and equally often, so that neither has the quieter machine."""
+    ours, theirs = dict.fromkeys(works, float("inf")), dict.fromkeys(works, float("inf"))
+    for _ in range(ROUNDS):
+        for name, work in works.items():
+            ours[name] = min(ours[name], _best(work, 1))
+            with _reference():
+                theirs[name] = min(theirs[name], _best(work, 1))
+    return ours, theirs
 
 
 def _model() -> Ultra:

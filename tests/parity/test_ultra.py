@@ -48,8 +48,8 @@ def test_scores_and_ranks_are_the_published_ones(model, case, path, monkeypatch)
     columns = graph.entities.ids(golden["entities"])
     place = np.empty(graph.num_entities, np.int64)
     place[columns] = np.arange(len(columns))
-    heads, tails = (torch.from_numpy(graph.entities.ids(golden[k])[:limit]).long() for k in ("head", "tail"))
-    relations = torch.from_numpy(graph.relations.ids(golden["relation"])[:limit]).long()
+    heads, tails = (torch.tensor(graph.entities.ids(golden[k])[:limit]).long() for k in ("head", "tail"))
+    relations = torch.tensor(graph.relations.ids(golden["relation"])[:limit]).long()
     encoded = model.encode(graph)
     for start, shift, answers, expected in (
         (heads, 0, tails, golden["tail_scores"]),

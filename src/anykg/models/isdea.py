@@ -31,15 +31,12 @@ from anykg.core.contract import LinkPredictor, Recipe, Symmetry
 from anykg.core.errors import ConfigError
 from anykg.data.graph import KnowledgeGraph
 from anykg.models.isdea_fused import can_fuse, fused_scores
-from anykg.structure.distances import distances_from, triplet_distances
+from anykg.ops.bfs import unreached
+from anykg.structure.distances import distance_table, triplet_distances
 from anykg.structure.folded import folded_scalars
 
 ROWS = 2**17
 """Rows (triplets, or pairs of entity and relation) computed at once when scoring."""
-
-
-TABLE_ENTITIES = 8192
-"""Graphs with no more entities keep a table of all distances, N * N bytes."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +98,7 @@ class ISDEA(LinkPredictor):
         negative_relations=2,
         loss="bce",
     )
+    grid = {"lr": ("0.01", "0.001", "0.0001"), "weight_decay": ("0.0005", "0.0")}
     symmetry = Symmetry.EXACT
 
     def __init__(self, config: ISDEAConfig = ISDEAConfig()) -> None:  # noqa: B008 - frozen
@@ -181,8 +179,10 @@ class ISDEA(LinkPredictor):
 
     def _scores(self, graph: KnowledgeGraph, triplets: Tensor) -> Tensor:
         """Scores [B]."""
-        ends = triplets[:, ::2].T.reshape(-1)  # [2B]: heads, then tails
-        states = self._states(graph, ends, triplets[:, 1].repeat(2)).view(2, len(triplets), self.config.states)
+        kinds = 2 * graph.num_relations
+        pairs = triplets[:, ::2].T * kinds + triplets[:, 1]  # [2, B]: heads, then tails
+        pairs, places = pairs.unique(return_inverse=True)  # type: ignore[no-untyped-call]
+        states = self._states(graph, pairs // kinds, pairs % kinds)[places]  # [2, B, D]
         parts = [states[0], states[1], self._distances(graph, triplets)]
         if self.config.readout == "full":
             parts.insert(2, states[0] * states[1])
@@ -283,29 +283,23 @@ class ISDEA(LinkPredictor):
 
 def distance_features(graph: KnowledgeGraph, triplets: np.ndarray) -> np.ndarray:
     """d(head, tail) / N and d(tail, head) / N of triplets [B, 3], float32 [B, 2]; 1 where there is no path."""
-    table = graph.derive(_distance_table)
+    table = distance_table(graph, directed=True)
     if table is None or graph.contains(triplets).any():
         steps = triplet_distances(graph, triplets, directed=True, leave_out="triplet")
         return np.where(steps < 0, np.float32(1), steps / np.float32(graph.num_entities)).astype(np.float32)
     # No triplet is a fact, so none is to be left out: a training step has no time for more than looking up.
     heads, tails = triplets[:, 0], triplets[:, 2]
-    features, codes = table
-    found: np.ndarray = features[codes[np.stack([heads, tails], axis=1), np.stack([tails, heads], axis=1)]]
+    steps = table[np.stack([heads, tails], axis=1), np.stack([tails, heads], axis=1)]  # [B, 2]
+    found: np.ndarray = graph.derive(_feature_of_step)[steps]
     return found
 
 
-def _distance_table(graph: KnowledgeGraph) -> tuple[np.ndarray, np.ndarray] | None:
-    """Distance features by code [256], float32, and the codes of d(i, j) [N, N], uint8; None if that is too much."""
-    n = graph.num_entities
-    if n > TABLE_ENTITIES:
-        return None
-    codes = np.empty((n, n), np.uint8)
-    for start in range(0, n, 512):
-        steps = distances_from(graph, np.arange(start, min(start + 512, n)), directed=True)
-        if steps.max(initial=0) > 254:
-            return None
-        codes[start : start + 512] = steps  # -1 becomes 255
-    return np.append(np.arange(255, dtype=np.float32) / np.float32(n), np.float32(1)), codes
+def _feature_of_step(graph: KnowledgeGraph) -> np.ndarray:
+    """The feature of each number in the distance table, float32; its largest number stands for no path."""
+    table = distance_table(graph, directed=True)
+    assert table is not None
+    count = unreached(table)
+    return np.append(np.arange(count, dtype=np.float32) / np.float32(graph.num_entities), np.float32(1))
 
 
 def import_isdea_weights(public: Mapping[str, Tensor]) -> dict[str, Tensor]:

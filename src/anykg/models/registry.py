@@ -11,6 +11,10 @@ MODELS = Registry(
         "gat": Row("anykg.models.homogeneous:GAT", "Attention over neighbours, blind to relation types."),
         "gin": Row("anykg.models.homogeneous:GIN", "Sum over neighbours and an MLP, blind to relation types."),
         "graphconv": Row("anykg.models.homogeneous:GraphConv", "Linear sum over neighbours, blind to relation types."),
+        "ingram": Row(
+            "anykg.models.ingram:InGram",
+            "Attention over a graph of relations, from random inputs; --samples averages draws.",
+        ),
         "isdea+": Row("anykg.models.isdea:ISDEA", "Any GNN made double equivariant: each relation against all others."),
     },
 )

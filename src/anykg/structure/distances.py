@@ -115,8 +115,8 @@ def _plain_distances(
     graph: KnowledgeGraph, heads: np.ndarray, tails: np.ndarray, directed: bool
 ) -> tuple[np.ndarray, np.ndarray]:
     """Distances head -> tail [B] and tail -> head [B], nothing left out."""
-    if graph.num_entities**2 <= TABLE_BYTES:
-        table = graph.derive(_table, directed)
+    table = distance_table(graph, directed)
+    if table is not None:
         there = _signed(table[heads, tails])
         return there, _signed(table[tails, heads]) if directed else there
     # A search from either end will do: take the end with fewer entities.
@@ -127,8 +127,12 @@ def _plain_distances(
     return there, back
 
 
+def distance_table(graph: KnowledgeGraph, directed: bool) -> np.ndarray | None:
+    """Distances [N, N] of all pairs, nothing left out, as `multi_source_bfs` gives them; None if that is too large."""
+    return graph.derive(_table, directed) if graph.num_entities**2 <= TABLE_BYTES else None
+
+
 def _table(graph: KnowledgeGraph, directed: bool) -> np.ndarray:
-    """Distances [N, N] of all pairs, as `multi_source_bfs` gives them."""
     edges = adjacency(graph, _direction(directed, reverse=False))
     return multi_source_bfs(edges.offsets, edges.neighbours, np.arange(graph.num_entities))
 
