@@ -54,7 +54,7 @@ def measure() -> dict[str, float]:
 
 
 def _in_turns(works: dict[str, Callable[[], object]]) -> tuple[dict[str, float], dict[str, float]]:
-    """Best seconds of kernels and reference, taken in turns and equally often, so that neither has the quieter machine."""
+    """Best seconds of kernels and reference, taken in turns and equally often: neither has the quieter machine."""
     ours, theirs = dict.fromkeys(works, float("inf")), dict.fromkeys(works, float("inf"))
     for _ in range(ROUNDS):
         for name, work in works.items():

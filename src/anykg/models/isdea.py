@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
@@ -98,7 +98,7 @@ class ISDEA(LinkPredictor):
         negative_relations=2,
         loss="bce",
     )
-    grid = {"lr": ("0.01", "0.001", "0.0001"), "weight_decay": ("0.0005", "0.0")}
+    grid: ClassVar = {"lr": ("0.01", "0.001", "0.0001"), "weight_decay": ("0.0005", "0.0")}
     symmetry = Symmetry.EXACT
 
     def __init__(self, config: ISDEAConfig = ISDEAConfig()) -> None:  # noqa: B008 - frozen

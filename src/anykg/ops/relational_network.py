@@ -277,6 +277,7 @@ class _Propagate(torch.autograd.Function):
             grad_out.copy_(grad)
         else:
             np.add.at(grad_out.numpy(), plan.targets, grad.numpy())
+        # Zeroed once: an earlier layer writes all rows that a later one has written, and reads no others but zeros.
         spare, received = torch.zeros_like(grad_out), torch.zeros_like(grad_out)
         grad_boundary = torch.zeros_like(boundary)
         grads: list[Tensor] = []
@@ -313,9 +314,6 @@ def _backward(
     rows, wanted, width = plan.rows[index + 1], plan.rows[index], states.shape[1]
     queries, nodes = len(plan.heads), plan.edges.num_nodes
     order, kernels = plan.edges.by_sender, layer_kernels(width)
-    if len(rows) < plan.num_rows:  # other rows are read as well
-        grads.states.zero_()
-        grads.received.zero_()
     grad_linear = np.empty((PIECES, width, 2 * width), np.float32)
     grad_vectors = np.empty((PIECES, 3, width), np.float32)
     kernels.backward_rows(

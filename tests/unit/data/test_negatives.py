@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
-from graphs import random_graph
 
 from anykg.data.negatives import corrupt
+from graphs import random_graph
 
 
 @pytest.mark.parametrize("inverses", [False, True])

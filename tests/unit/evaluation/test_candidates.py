@@ -1,10 +1,10 @@
 import numpy as np
-from graphs import graphs, random_graph
 from hypothesis import given
 from hypothesis import strategies as st
 
 from anykg.data.graph import KnowledgeGraph
 from anykg.evaluation.candidates import draw_entities, draw_relations, first_of_kind
+from graphs import graphs, random_graph
 
 
 @given(graphs(min_triplets=1), st.integers(1, 15), st.integers(0, 2**32 - 1))

@@ -3,7 +3,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from graphs import named, random_graph
 
 from anykg.core.contract import LinkPredictor, Symmetry
 from anykg.data.graph import KnowledgeGraph
@@ -16,6 +15,7 @@ from anykg.evaluation.ranks import Ties
 from anykg.evaluation.report import as_json
 from anykg.evaluation.strata import STRATA
 from anykg.models.random import RandomScorer
+from graphs import named, random_graph
 
 
 class Table(LinkPredictor):

@@ -18,7 +18,7 @@ def fake(experiment: Experiment, cell: Cell, folder: Path, data_dir: Path | None
     with (folder.parents[3] / "calls.txt").open("a") as file:
         file.write(f"{cell.model.name} {cell.task} {cell.seed}\n")
     metrics = {"hits@1": 0.1, "hits@5": 0.2, "hits@10": 0.3 + cell.seed / 10, "mrr": 0.4}
-    part = dict.fromkeys(("protocol", "counts", "standard_errors", "ties", "by_stratum", "made_with"), {})
+    part = {key: {} for key in ("protocol", "counts", "standard_errors", "ties", "by_stratum", "made_with")}
     return {kind: part | {"seed": cell.seed, "metrics": metrics} for kind in ("node", "relation")}
 
 

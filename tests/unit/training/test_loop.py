@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from graphs import random_graph
 from safetensors.torch import load_file, save_file
 
 from anykg.core.contract import Recipe
@@ -19,6 +18,7 @@ from anykg.models.homogeneous import GraphConv
 from anykg.training import loop
 from anykg.training.checkpoint import load_model
 from anykg.training.loop import Interrupted, Report, TrainingGraph, train
+from graphs import random_graph
 
 RECIPE = replace(GraphConv.recipe, epochs=3, batch_size=16)
 
