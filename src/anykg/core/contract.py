@@ -36,6 +36,8 @@ class Recipe:
 
     epochs: int = 10
     """Passes over the targets."""
+    steps_per_epoch: int = 0
+    """Steps in an epoch, over a part of the targets drawn anew each time; 0 goes through all of them."""
     batch_size: int = 256
     """Target triplets in a step; 0 takes them all at once."""
     lr: float = 1e-3

@@ -89,7 +89,7 @@ class ISDEA(LinkPredictor):
     recipe = Recipe(
         epochs=10,
         batch_size=21,
-        lr=1e-3,
+        lr=4e-4,
         targets="held-out",
         target_share=0.1,
         inverses=True,

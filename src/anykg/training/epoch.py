@@ -5,7 +5,8 @@ For each training graph: the graph messages pass over, the targets, their negati
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -26,19 +27,22 @@ class Batch(NamedTuple):
     rows: np.ndarray  # [B, 1 + K, 3] each target and its negatives
 
 
+Draw = Callable[[], Batch]
+
+
 def message_graph(graph: KnowledgeGraph, recipe: Recipe, seed: int) -> KnowledgeGraph:
     """What the model sees of a training graph outside training steps, as in validation."""
     return _split_once(graph, recipe, seed)[0] if recipe.targets == "held-out" else graph
 
 
-def draw_epoch(graphs: Sequence[KnowledgeGraph], recipe: Recipe, seed: int, epoch: int) -> list[Batch]:
-    """The batches of an epoch, in order; graphs take turns in proportion to their targets."""
-    batches = [batch for place, graph in enumerate(graphs) for batch in _batches(graph, recipe, seed, epoch, place)]
-    order = stream(seed, "order", epoch).permutation(len(batches)) if len(graphs) > 1 else range(len(batches))
-    return [batches[i] for i in order]
+def draw_epoch(graphs: Sequence[KnowledgeGraph], recipe: Recipe, seed: int, epoch: int) -> list[Draw]:
+    """The batches of an epoch, in order, each drawn when called; graphs take turns in proportion to their targets."""
+    draws = [draw for place, graph in enumerate(graphs) for draw in _draws(graph, recipe, seed, epoch, place)]
+    order = stream(seed, "order", epoch).permutation(len(draws)) if len(graphs) > 1 else np.arange(len(draws))
+    return [draws[i] for i in order[: recipe.steps_per_epoch or None]]
 
 
-def _batches(graph: KnowledgeGraph, recipe: Recipe, seed: int, epoch: int, place: int) -> list[Batch]:
+def _draws(graph: KnowledgeGraph, recipe: Recipe, seed: int, epoch: int, place: int) -> list[Draw]:
     messages, targets = graph, graph.triplets
     if recipe.targets == "held-out":
         messages, targets = _split_once(graph, recipe, seed)
@@ -47,28 +51,38 @@ def _batches(graph: KnowledgeGraph, recipe: Recipe, seed: int, epoch: int, place
     targets = targets.astype(np.int64)
     if recipe.inverses:
         targets = np.concatenate([targets, graph.inverted(targets)])
-    negatives_of = 0 if recipe.fixed_negatives else epoch
     order = stream(seed, "targets", epoch, place).permutation(len(targets))
     size = recipe.batch_size or len(targets)
+    parts = [order[start : start + size] for start in range(0, len(order), size)]
+    if recipe.sides == "halves":  # which half a target is in depends on its batch, so each batch draws its own
+        names = [("negatives", place, epoch, number) for number in range(len(parts))]
+        return [
+            partial(_batch, graph, messages, recipe, targets[p], seed, n) for p, n in zip(parts, names, strict=True)
+        ]
+    whole = _batch(graph, messages, recipe, targets, seed, ("negatives", place, 0 if recipe.fixed_negatives else epoch))
+    return [partial(Batch, messages, whole.rows[part]) for part in parts]
 
-    def with_negatives(chosen: np.ndarray, *names: int) -> np.ndarray:
-        negatives = corrupt(
-            graph,
-            chosen,
-            entities=recipe.negative_entities,
-            relations=recipe.negative_relations,
-            sides=recipe.sides,
-            inverses=recipe.inverses,
-            strict=recipe.strict,
-            random=stream(seed, "negatives", place, *names),
-        )
-        return np.concatenate([chosen[:, None], negatives], axis=1)
 
-    if recipe.sides == "halves":  # which half a target is in depends on its batch
-        parts = [order[start : start + size] for start in range(0, len(order), size)]
-        return [Batch(messages, with_negatives(targets[part], epoch, i)) for i, part in enumerate(parts)]
-    rows = with_negatives(targets, negatives_of)[order]
-    return [Batch(messages, rows[start : start + size]) for start in range(0, len(rows), size)]
+def _batch(
+    graph: KnowledgeGraph,
+    messages: KnowledgeGraph,
+    recipe: Recipe,
+    targets: np.ndarray,
+    seed: int,
+    names: tuple[str | int, ...],
+) -> Batch:
+    """Targets with negatives from the stream called `names`."""
+    negatives = corrupt(
+        graph,
+        targets,
+        entities=recipe.negative_entities,
+        relations=recipe.negative_relations,
+        sides=recipe.sides,
+        inverses=recipe.inverses,
+        strict=recipe.strict,
+        random=stream(seed, *names),
+    )
+    return Batch(messages, np.concatenate([targets[:, None], negatives], axis=1))
 
 
 def _split_once(graph: KnowledgeGraph, recipe: Recipe, seed: int) -> tuple[KnowledgeGraph, np.ndarray]:

@@ -112,7 +112,7 @@ def train(
             batches = draw_epoch(sources, recipe, seed, state.epoch)
             model.train()
             for step in range(state.step, len(batches)):
-                graph, rows = batches[step]
+                graph, rows = batches[step]()
                 loss = _step(model, optimizer, graph, rows, recipe, derive(seed, "step", state.epoch, step))
                 state.step, state.loss_sum = step + 1, state.loss_sum + loss
                 if on_step:

@@ -113,7 +113,7 @@ def test_held_out_targets_are_not_in_the_message_graph() -> None:
 
     recipe = replace(RECIPE, targets="held-out", target_share=0.2, inverses=True, negative_relations=1)
     graph = graphs()[0].train
-    batches = draw_epoch([graph], recipe, 0, 0)
+    batches = [draw() for draw in draw_epoch([graph], recipe, 0, 0)]
     targets = [row for batch in batches for row in batch.rows[:, 0].tolist()]
     assert len(targets) == 2 * round(0.2 * len(graph))
     for batch in batches:
@@ -203,3 +203,14 @@ def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(InputError, match="cannot be written"):
         train("graphconv", model(), graphs(), RECIPE, out=tmp_path / "file" / "run")
+
+
+def test_an_epoch_can_be_a_part_of_the_targets() -> None:
+    from anykg.training.epoch import draw_epoch
+
+    recipe = replace(RECIPE, sides="halves", steps_per_epoch=2)
+    first, second = ([draw() for draw in draw_epoch([g.train for g in graphs(2)], recipe, 0, e)] for e in (0, 1))
+    assert len(first) == len(second) == 2
+    assert first[0].rows.tolist() != second[0].rows.tolist()
+    half = len(first[0].rows) // 2
+    assert (first[0].rows[:half, :, 0] == first[0].rows[:half, :1, 0]).all()
