@@ -3,10 +3,11 @@
 import os
 from pathlib import Path
 
-import pytest
-import torch
+# Workers of pytest share the cores: one thread each, and waiting threads that sleep. Read when torch and numba load.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
-torch.set_num_threads(1)
+import pytest
 
 
 def _folder(variable: str) -> Path:

@@ -12,19 +12,34 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from anykg.answers import Question as Question
+    from anykg.answers import predict as predict
     from anykg.core.contract import LinkPredictor as LinkPredictor
     from anykg.core.contract import Symmetry as Symmetry
     from anykg.data.graph import KnowledgeGraph as KnowledgeGraph
     from anykg.data.read import read_graph as read_graph
+    from anykg.training.checkpoint import load_model as load_model
 
 _PLACES = {
     "KnowledgeGraph": "anykg.data.graph",
     "LinkPredictor": "anykg.core.contract",
+    "Question": "anykg.answers",
     "Symmetry": "anykg.core.contract",
+    "load_model": "anykg.training.checkpoint",
+    "predict": "anykg.answers",
     "read_graph": "anykg.data.read",
 }
 
-__all__ = ["KnowledgeGraph", "LinkPredictor", "Symmetry", "__version__", "read_graph"]
+__all__ = [
+    "KnowledgeGraph",
+    "LinkPredictor",
+    "Question",
+    "Symmetry",
+    "__version__",
+    "load_model",
+    "predict",
+    "read_graph",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -11,7 +11,7 @@ import anykg
 
 ORDER = [
     ["core"], ["ops"], ["data"], ["structure"], ["rules"], ["models"], ["evaluation"], ["training"],
-    ["predict", "explain", "check"], ["experiments"], ["cli", "web"],
+    ["answers", "explain", "check"], ["experiments"], ["cli", "web"],
 ]  # fmt: skip
 LEVEL = {name: level for level, names in enumerate(ORDER) for name in names}
 ROOT = Path(anykg.__file__).parent

@@ -5,9 +5,9 @@ from __future__ import annotations
 import typer
 
 QUESTIONS = (
-    {"head": "Belgium", "relation": "widely spoken language"},
-    {"relation": "borders", "tail": "Portugal"},
-    {"head": "Kenya", "tail": "Uganda"},
+    {"head": "Kosovo", "relation": "in UN regional group"},
+    {"relation": "member of", "tail": "European Union"},
+    {"head": "Taiwan", "tail": "United Nations"},
 )
 
 
@@ -17,6 +17,7 @@ def register(app: typer.Typer) -> None:
 
 
 def demo() -> None:
+    from anykg.answers import Question, predict
     from anykg.cli.predict import print_answers
     from anykg.data.catalog import load_graph
     from anykg.data.split import hold_out
@@ -24,7 +25,6 @@ def demo() -> None:
     from anykg.evaluation.metrics import summarise
     from anykg.evaluation.protocol import PROTOCOLS
     from anykg.evaluation.symmetry import verify
-    from anykg.predict import Question, predict
     from anykg.training.checkpoint import load_model
 
     atlas, model = load_graph("atlas"), load_model("anykg-small")

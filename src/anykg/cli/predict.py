@@ -39,10 +39,10 @@ def predict(
     out: Annotated[Path | None, typer.Option(help="Write to a .tsv, .csv, .jsonl, .parquet or .nt file.")] = None,
     data_dir: Annotated[Path | None, typer.Option(help="Where the datasets are.")] = None,
 ) -> None:
+    from anykg.answers import Question
+    from anykg.answers import predict as answer
     from anykg.data.catalog import load_graph
     from anykg.data.write import write_rows
-    from anykg.predict import Question
-    from anykg.predict import predict as answer
     from anykg.training.checkpoint import load_model
 
     question = Question(head, relation, tail)

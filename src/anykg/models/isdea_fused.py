@@ -5,13 +5,28 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy.linalg  # noqa: F401 - loads the BLAS that numba calls
 import torch
+from threadpoolctl import ThreadpoolController
 from torch import Tensor
 
 from anykg.ops import folded_step
 
 if TYPE_CHECKING:
     from anykg.models.isdea import ISDEA
+
+
+def _calm_scipy_blas() -> None:
+    """Give scipy's BLAS, which compiled `np.dot` calls, one thread: more cost ten times a step of these small products.
+
+    torch and numpy have BLAS libraries of their own, which stay as they are.
+    """
+    for library in ThreadpoolController().lib_controllers:
+        if library.user_api == "blas" and "scipy.libs" in str(library.filepath):
+            library.set_num_threads(1)
+
+
+_calm_scipy_blas()
 
 
 def can_fuse(model: ISDEA) -> bool:
