@@ -116,6 +116,8 @@ def test_unknown_names_get_suggestions(facts: Path, tmp_path: Path) -> None:
     assert "paper-ingram" in errors("evaluate", "random", facts, "--protocol", "papr")
     assert "model.json" in errors("evaluate", tmp_path / "nowhere", facts)
     assert "pediatypes" in errors("reproduce", "pediatype")
+    assert "'France'" in errors("predict", "atlas", "--head", "Frence", "--relation", "borders")
+    assert "borders" in errors("predict", "atlas", "--head", "France", "--relation", "border")
 
 
 def test_exit_codes() -> None:

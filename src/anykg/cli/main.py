@@ -11,7 +11,7 @@ import sys
 import typer
 from rich.console import Console
 
-from anykg.cli import data, demo, evaluate, models, predict, reproduce, train, verify
+from anykg.cli import data, demo, evaluate, import_weights, models, predict, reproduce, train, verify
 from anykg.core.errors import InputError
 
 app = typer.Typer(
@@ -23,7 +23,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(data.app, name="data", help="The datasets: list, describe, download.")
-for module in (predict, train, evaluate, verify, models, reproduce, demo):
+for module in (predict, train, evaluate, verify, models, import_weights, reproduce, demo):
     module.register(app)
 
 

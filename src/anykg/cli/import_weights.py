@@ -1,0 +1,38 @@
+"""`anykg import-weights`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+EXAMPLES = """
+Turn a published checkpoint of Ultra, ISDEA+ or InGram into a model folder.
+
+Examples:
+
+  anykg import-weights ultra_3g.pth --out models/ultra_3g
+
+  anykg evaluate models/ultra_3g EN-FR
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("import-weights", help=EXAMPLES)(import_weights)
+
+
+def import_weights(
+    file: Annotated[Path, typer.Argument(help="A .pth or .safetensors file.")],
+    out: Annotated[Path, typer.Option(help="The folder to write to.")],
+) -> None:
+    from anykg.core.provenance import provenance
+    from anykg.training.checkpoint import save_description, save_weights
+    from anykg.training.foreign import import_weights as read
+
+    name, model = read(file)
+    save_description(out, name, model, {"imported_from": file.name, "made_with": provenance()})
+    save_weights(out, model, {})
+    count = sum(parameter.numel() for parameter in model.parameters())
+    typer.echo(f"Saved {name} with {count:,} parameters to {out}.")
