@@ -1,4 +1,4 @@
-"""`anykg demo`: the main job, on a graph that everyone can judge, with a model that never saw it."""
+"""`anykg demo`: the main job, on a graph that everyone can judge, with a model that never saw it and reads no names."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ QUESTIONS = (
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("demo", help="Predict hidden facts about countries with a model that never saw one.")(demo)
+    app.command("demo", help="Predict hidden facts about countries with a model that never saw this graph.")(demo)
 
 
 def demo() -> None:

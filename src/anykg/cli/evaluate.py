@@ -93,7 +93,12 @@ def evaluate(
             progress=advance,
         )
     result = as_json(
-        evaluation, loaded.observed, model=checkpoint, dataset=loaded.name, ties=Ties(ties) if ties else None
+        evaluation,
+        loaded.observed,
+        model=checkpoint,
+        dataset=loaded.name,
+        reads_relations=model.reads_relations,
+        ties=Ties(ties) if ties else None,
     )
     if out:
         write_json(out, result)
@@ -130,5 +135,7 @@ def _caption(counts: dict[str, int]) -> str:
     return f"{asked}{left_out}. MRR and Hits in %."
 
 
-def _number(metric: str, value: float) -> str:
+def _number(metric: str, value: float | None) -> str:
+    if value is None:
+        return "-"
     return f"{value:.1f}" if metric == "mr" else f"{100 * value:.1f}"

@@ -27,10 +27,13 @@ def import_weights(
     file: Annotated[Path, typer.Argument(help="A .pth or .safetensors file.")],
     out: Annotated[Path, typer.Option(help="The folder to write to.")],
 ) -> None:
+    from anykg.core.errors import ConfigError
     from anykg.core.provenance import provenance
-    from anykg.training.checkpoint import save_description, save_weights
+    from anykg.training.checkpoint import MODEL_FILE, save_description, save_weights
     from anykg.training.foreign import import_weights as read
 
+    if (out / MODEL_FILE).exists():
+        raise ConfigError(f"{out}: holds a model already; give another --out.")
     name, model = read(file)
     save_description(out, name, model, {"imported_from": file.name, "made_with": provenance()})
     save_weights(out, model, {})

@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 
 from anykg.cli import data, demo, evaluate, import_weights, models, predict, reproduce, train, verify
-from anykg.core.errors import InputError
+from anykg.core.errors import InputError, Interrupted
 
 app = typer.Typer(
     name="anykg",
@@ -34,8 +34,8 @@ def run() -> None:
     except InputError as error:
         _complain(str(error))
         sys.exit(2)
-    except KeyboardInterrupt:
-        _complain("Interrupted.")
+    except (KeyboardInterrupt, Interrupted) as stop:
+        _complain(str(stop) or "Interrupted.")
         sys.exit(130)
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -50,6 +50,7 @@ def train(
     from anykg.data.catalog import load_task
     from anykg.models.registry import MODELS
     from anykg.training import loop
+    from anykg.training.checkpoint import MODEL_FILE
     from anykg.training.grid import search
 
     model_class = MODELS.load(model)
@@ -79,6 +80,8 @@ def train(
 
     if not grid:
         run({}, out)
+    elif (out / MODEL_FILE).exists() and not (out / "grid.json").exists():
+        raise ConfigError(f"{out}: holds a model already; give another --out.")
     elif not model_class.grid:
         raise ConfigError(f"{model} has no grid of settings to choose from; give them as --name value.")
     else:

@@ -31,6 +31,7 @@ def verify(
     count: Annotated[int, typer.Option(help="How many triplets to compare.", min=2)] = 200,
     seed: Annotated[int, typer.Option(help="Draws the renaming and the triplets.")] = 0,
     data_dir: Annotated[Path | None, typer.Option(help="Where the datasets are.")] = None,
+    trust: Annotated[bool, typer.Option("--trust", help="Import a checkpoint's own model class.")] = False,
 ) -> None:
     import torch
 
@@ -38,11 +39,11 @@ def verify(
     from anykg.data.catalog import load_graph
     from anykg.evaluation.symmetry import verify as run
     from anykg.models.registry import MODELS
-    from anykg.training.checkpoint import load_model
+    from anykg.training.checkpoint import load_model, shipped
 
     graph = load_graph(dataset, data_dir)
-    if Path(model).is_dir():
-        tested = load_model(model)
+    if Path(model).is_dir() or model in shipped():
+        tested = load_model(model, trust=trust)
     else:
         torch.manual_seed(derive(seed, "weights"))
         model_class = MODELS.load(model)

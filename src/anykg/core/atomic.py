@@ -49,4 +49,4 @@ def write_text(path: Path | str, text: str) -> None:
 
 def write_json(path: Path | str, value: Mapping[str, Any]) -> None:
     """Write a JSON object with one key a line, whole or not at all."""
-    write_text(path, json.dumps(value, indent=1, ensure_ascii=False) + "\n")
+    write_text(path, json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n")

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 import torch
 from torch import Tensor, nn
 
+from anykg.core.errors import ConfigError
+
 if TYPE_CHECKING:
     from anykg.data.graph import KnowledgeGraph
 
@@ -80,6 +82,18 @@ class Recipe:
     """Validate on a seeded sample of so many triplets; 0 takes all."""
     patience: int = 0
     """Stop after so many validations without gain; 0 never stops early."""
+
+    def __post_init__(self) -> None:
+        least = {"epochs": 0, "steps_per_epoch": 0, "batch_size": 0, "lr": 0, "weight_decay": 0, "gradient_norm": 0}
+        least |= {"negative_entities": 0, "negative_relations": 0, "validation_limit": 0, "patience": 0}
+        for name, smallest in (least | {"validate_every": 1}).items():
+            if getattr(self, name) < smallest:
+                flag = name.replace("_", "-")
+                raise ConfigError(f"--{flag}: expected {smallest} or more, found {getattr(self, name)}.")
+        if not 0 < self.target_share <= 1:
+            raise ConfigError(f"--target-share: expected more than 0 and at most 1, found {self.target_share}.")
+        if self.negative_entities + self.negative_relations == 0:
+            raise ConfigError("--negative-entities: expected 1 or more negatives for each target, found none.")
 
 
 class LinkPredictor(nn.Module):

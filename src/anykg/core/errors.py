@@ -14,6 +14,10 @@ class InputError(Exception):
     """Something the user gave cannot be used."""
 
 
+class Interrupted(Exception):
+    """Long work was stopped by the user; it can be resumed."""
+
+
 class DataError(InputError):
     """A file or a table of triplets cannot be read as a graph."""
 

@@ -17,9 +17,12 @@ def provenance() -> dict[str, str]:
 
 def commit() -> str:
     """The commit of the source tree this package runs from, or "unknown" for an installed one."""
-    here = Path(__file__).parent
-    command = ["git", "-C", str(here), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+    here = Path(__file__)
+    git = ["git", "-C", str(here.parent)]
+    describe = ["describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
     try:
-        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
+        # A package installed below somebody's repository is not part of it.
+        subprocess.run([*git, "ls-files", "--error-unmatch", here.name], capture_output=True, check=True, timeout=10)
+        return subprocess.run([*git, *describe], capture_output=True, text=True, check=True, timeout=10).stdout.strip()
     except (OSError, subprocess.SubprocessError):
         return "unknown"

@@ -47,5 +47,5 @@ def import_object(place: str) -> Any:
         sys.path.append(here)
     try:
         return getattr(import_module(module_name), attribute)
-    except (ImportError, AttributeError) as error:
+    except (ImportError, AttributeError, ValueError, TypeError) as error:
         raise ConfigError(f"Cannot import {place!r} ({error}); expected MODULE:NAME, importable from here.") from error

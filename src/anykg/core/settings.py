@@ -62,6 +62,9 @@ def from_json(settings: type[S], values: Mapping[str, Any]) -> S:
         raise ConfigError(
             f"{settings.__name__} has no field named {', '.join(unknown)}; was it saved by a newer version?"
         )
+    missing = sorted(set(fields) - set(values))
+    if missing:
+        raise ConfigError(f"{settings.__name__} needs {', '.join(missing)}; was it saved by an older version?")
     return settings(**values)
 
 

@@ -19,10 +19,21 @@ from anykg.evaluation.strata import STRATA
 
 
 def as_json(
-    evaluation: Evaluation, observed: KnowledgeGraph, *, model: str, dataset: str, ties: Ties | None = None
+    evaluation: Evaluation,
+    observed: KnowledgeGraph,
+    *,
+    model: str,
+    dataset: str,
+    reads_relations: bool = True,
+    ties: Ties | None = None,
 ) -> dict[str, Any]:
-    """Everything a reader needs to trust or repeat the figures."""
-    rule = ties or evaluation.protocol.ties
+    """Everything a reader needs to trust or repeat the figures.
+
+    Models that ignore relation types score all relations alike; unless `ties` says otherwise these are ranked by the
+    paper's rule for them.
+    """
+    blind = evaluation.task == "relation" and not reads_relations
+    rule = ties or (Ties.ROUNDED if blind else evaluation.protocol.ties)
     ranks = evaluation.ranks.by(rule, evaluation.seed)
     relations = evaluation.triplets[:, 1]
     return {
@@ -39,9 +50,9 @@ def as_json(
             "ranked": len(ranks),
             "unrankable": evaluation.unrankable,
         },
-        "metrics": summarise(ranks),
-        "standard_errors": standard_errors(ranks),
-        "ties": {rule.value: summarise(evaluation.ranks.by(rule, evaluation.seed)) for rule in Ties},
+        "metrics": _defined(summarise(ranks)),
+        "standard_errors": _defined(standard_errors(ranks)),
+        "ties": {rule.value: _defined(summarise(evaluation.ranks.by(rule, evaluation.seed))) for rule in Ties},
         "by_side": {str(s): _part(ranks, evaluation.sides == s) for s in np.unique(evaluation.sides)},
         "by_stratum": {name: _part(ranks, evaluation.strata == i) for i, name in enumerate(STRATA)},
         "by_relation": {observed.relations[r]: _part(ranks, relations == r) for r in np.unique(relations)},
@@ -50,5 +61,9 @@ def as_json(
 
 
 def _part(ranks: np.ndarray, keep: np.ndarray) -> dict[str, float | int | None]:
-    values = {name: None if np.isnan(value) else value for name, value in summarise(ranks[keep]).items()}
-    return {"count": int(keep.sum())} | values
+    return {"count": int(keep.sum())} | _defined(summarise(ranks[keep]))
+
+
+def _defined(metrics: dict[str, float]) -> dict[str, float | None]:
+    """JSON has no NaN: a mean of nothing is null."""
+    return {name: None if np.isnan(value) else value for name, value in metrics.items()}

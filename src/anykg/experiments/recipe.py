@@ -17,8 +17,6 @@ class ModelRow:
     name: str
     published: str
     """What the paper calls it."""
-    relation_ties: str | None = None
-    """The rule for ties in the relation task, where it is not the protocol's."""
 
 
 class Cell(NamedTuple):

@@ -22,7 +22,6 @@ from anykg.core.seeds import derive
 from anykg.data.catalog import load_task
 from anykg.evaluation.evaluate import evaluate
 from anykg.evaluation.protocol import protocol_named
-from anykg.evaluation.ranks import Ties
 from anykg.evaluation.report import as_json
 from anykg.experiments.recipe import Cell, Experiment
 from anykg.models.registry import MODELS
@@ -72,14 +71,14 @@ def run_cell(experiment: Experiment, cell: Cell, folder: Path, data_dir: Path | 
             task=kind,
             protocol=protocol_named(experiment.protocol),
             seed=cell.seed,
+            also_known=task.valid if task.valid.entities == task.observed.entities else None,
         )
-        rule = cell.model.relation_ties if kind == "relation" else None
         result[kind] = as_json(
             evaluation,
             task.observed,
             model=cell.model.name,
             dataset=task.name,
-            ties=Ties(rule) if rule else None,
+            reads_relations=model.reads_relations,
         )
     return result
 

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from torch_geometric import nn as pyg
 
 from anykg.core.contract import LinkPredictor, Recipe, Symmetry
+from anykg.core.errors import ConfigError
 from anykg.data.graph import KnowledgeGraph
 from anykg.structure.distances import triplet_distances
 
@@ -38,6 +39,13 @@ class HomogeneousConfig:
     """Attention heads (gat)."""
     readout: int = 128
     """Hidden units of the scoring MLP's first layer."""
+
+    def __post_init__(self) -> None:
+        for name in ("width", "layers", "heads", "readout"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"--{name}: expected 1 or more, found {getattr(self, name)}.")
+        if self.width % self.heads:
+            raise ConfigError(f"--width: expected a multiple of --heads {self.heads}, found {self.width}.")
 
 
 @dataclass(frozen=True)

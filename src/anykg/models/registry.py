@@ -2,9 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from anykg.core.contract import LinkPredictor
+from anykg.core.errors import ConfigError
 from anykg.core.registry import Registry, Row
 
-MODELS = Registry(
+
+class ModelRegistry(Registry):
+    """A registry whose objects keep the model contract."""
+
+    def load(self, name: str) -> Any:
+        """The model class called `name`, or at the import path `name`."""
+        found = super().load(name)
+        if not (isinstance(found, type) and issubclass(found, LinkPredictor)):
+            raise ConfigError(f"{name}: expected a subclass of anykg.LinkPredictor, found {found!r}.")
+        return found
+
+
+MODELS = ModelRegistry(
     "model",
     {
         "random": Row("anykg.models.random:RandomScorer", "Every score drawn at random: the floor of every table."),

@@ -19,7 +19,10 @@ def import_weights(path: Path) -> tuple[str, LinkPredictor]:
     weights = _read(path)
     for name, sign, convert in FAMILIES:
         if sign in weights:
-            return name, convert(weights)
+            try:
+                return name, convert(weights)
+            except (KeyError, RuntimeError) as error:
+                raise CheckpointError(f"{path}: not the parameters of {name} as published ({error}).") from error
     known = ", ".join(name for name, _, _ in FAMILIES)
     raise CheckpointError(
         f"{path}: expected parameters of the public {known}; found {', '.join(list(weights)[:3])}, ..."

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from anykg.core.atomic import atomic_path, write_json
+from anykg.core.errors import ConfigError
 from anykg.training.checkpoint import MODEL_FILE, WEIGHTS_FILE, load_tensors
 
 Run = Callable[[Mapping[str, str], Path], str]
@@ -26,7 +27,10 @@ def search(grid: Mapping[str, Sequence[str]], out: Path, run: Run) -> dict[str, 
         folder = out / "grid" / ",".join(f"{name}={value}" for name, value in settings.items())
         select = run(settings, folder)
         sign = -1.0 if "/-" in select else 1.0
-        reached = load_tensors(folder / WEIGHTS_FILE)[1][select.replace("/-", "/")]
+        note = load_tensors(folder / WEIGHTS_FILE)[1]
+        if select.replace("/-", "/") not in note:
+            raise ConfigError("There are no validation facts to choose settings by; give them as --name value.")
+        reached = note[select.replace("/-", "/")]
         tried.append({"settings": settings, "select": select, "reached": reached, "value": sign * reached})
         write_json(out / "grid.json", {"tried": tried})
     best = max(tried, key=lambda row: row["value"])

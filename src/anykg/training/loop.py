@@ -21,24 +21,20 @@ from torch import Tensor
 
 from anykg.core.atomic import write_text
 from anykg.core.contract import LinkPredictor, Recipe
-from anykg.core.errors import CheckpointError, ConfigError, InputError
+from anykg.core.errors import CheckpointError, ConfigError, Interrupted
 from anykg.core.provenance import provenance
 from anykg.core.seeds import derive
 from anykg.data.graph import KnowledgeGraph
 from anykg.evaluation.evaluate import evaluate
 from anykg.evaluation.metrics import METRICS, summarise
 from anykg.evaluation.protocol import PROTOCOLS
-from anykg.training.checkpoint import load_tensors, restore, save_description, save_tensors, save_weights
+from anykg.training.checkpoint import MODEL_FILE, load_tensors, restore, save_description, save_tensors, save_weights
 from anykg.training.epoch import draw_epoch, message_graph
 from anykg.training.losses import loss_of
 
 LAST_FILE, LOG_FILE = "last.safetensors", "log.jsonl"
 SAVE_SECONDS = 60.0
 """At most this much work is lost to a kill."""
-
-
-class Interrupted(InputError):
-    """Training was stopped by the user; it can be resumed."""
 
 
 class TrainingGraph(NamedTuple):
@@ -90,12 +86,20 @@ def train(
 ) -> LinkPredictor:
     """Train, keep the best weights in `out`, and return the model with them."""
     task, metric, sign = _selection(recipe)
-    trained = {"datasets": [g.name for g in graphs], "recipe": asdict(recipe), "seed": seed}
+    if recipe.epochs and not list(model.parameters()):
+        raise ConfigError(f"{name} has no parameters: there is nothing to train.")
+    trained = {
+        "datasets": [g.name for g in graphs],
+        "digests": [[g.train.digest, g.valid.digest] for g in graphs],
+        "config": asdict(model.config),
+        "recipe": asdict(recipe),
+        "seed": seed,
+    }
     optimizer = _optimizer(model, recipe)
     state = _State()
+    if (out / MODEL_FILE).exists() and not resume:
+        raise ConfigError(f"{out}: holds a model already; pass --resume to go on with its training, or another --out.")
     if (out / LAST_FILE).exists():
-        if not resume:
-            raise ConfigError(f"{out}: holds a training run already; pass --resume to go on, or another --out.")
         state = _resume(out / LAST_FILE, model, optimizer, trained)
     else:
         save_description(out, name, model, trained | {"made_with": provenance()})
@@ -126,8 +130,10 @@ def train(
             state.epoch, state.step, state.loss_sum = state.epoch + 1, 0, 0.0
             if state.epoch % recipe.validate_every == 0 or state.epoch == recipe.epochs:
                 value = _validate(model, graphs, recipe, task, metric, seed)
-                record[f"{task}/{metric}"] = value
-                if state.best is None or sign * value > sign * state.best:
+                if value is not None:
+                    record[f"{task}/{metric}"] = value
+                # With nothing to select on, the last weights are the best there are.
+                if value is None or state.best is None or sign * value > sign * state.best:
                     state.best, state.stale = value, 0
                     save_weights(out, model, record)
                 else:
@@ -139,6 +145,8 @@ def train(
             write_text(out / LOG_FILE, "".join(json.dumps(line) + "\n" for line in state.log))
             if on_epoch:
                 on_epoch(record)
+            if stopped():
+                raise Interrupted(f"Stopped after epoch {state.epoch}; go on with --resume --out {out}.")
     best, _ = load_tensors(out / "weights.safetensors")
     restore(model, best, out / "weights.safetensors")
     return model.eval()
@@ -161,13 +169,14 @@ def _step(
     optimizer.step()
     value = loss.item()
     if not np.isfinite(value):
-        raise FloatingPointError(f"The loss became {value}; lower the learning rate (now {recipe.lr}).")
+        raise ConfigError(f"The loss became {value}; lower the learning rate (now {recipe.lr}).")
     return value
 
 
 def _validate(
     model: LinkPredictor, graphs: Sequence[TrainingGraph], recipe: Recipe, task: str, metric: str, seed: int
-) -> float:
+) -> float | None:
+    """The mean over the graphs that have something to rank; None if none has."""
     values = []
     for graph in graphs:
         seen = message_graph(graph.train, recipe, seed)
@@ -180,8 +189,9 @@ def _validate(
             limit=recipe.validation_limit or None,
             also_known=graph.train,
         )
-        values.append(summarise(evaluation.ranks.by(evaluation.protocol.ties))[metric])
-    return float(np.mean(values))
+        if len(evaluation.ranks):
+            values.append(summarise(evaluation.ranks.by(evaluation.protocol.ties))[metric])
+    return float(np.mean(values)) if values else None
 
 
 def _selection(recipe: Recipe) -> tuple[str, str, int]:

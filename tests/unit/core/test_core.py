@@ -52,7 +52,9 @@ def test_settings_from_text() -> None:
 def test_settings_round_trip() -> None:
     assert from_json(Example, dataclasses.asdict(Example(9))) == Example(9)
     with pytest.raises(ConfigError, match="depth"):
-        from_json(Example, {"depth": 1})
+        from_json(Example, dataclasses.asdict(Example()) | {"depth": 1})
+    with pytest.raises(ConfigError, match="width"):
+        from_json(Example, {"rate": 0.1, "kind": "a", "fast": False})
 
 
 def test_streams_depend_on_their_names_alone() -> None:

@@ -10,7 +10,7 @@ from anykg.experiments.recipe import Cell, Experiment, ModelRow, load_experiment
 from anykg.experiments.report import collect, load_published, write_tables
 
 EXPERIMENT = Experiment(
-    "pediatypes", "PediaTypes", ("atlas",), 2, "paper", (ModelRow("random", "Rand"), ModelRow("gin", "GIN", "rounded"))
+    "pediatypes", "PediaTypes", ("atlas",), 2, "paper", (ModelRow("random", "Rand"), ModelRow("gin", "GIN"))
 )
 
 
