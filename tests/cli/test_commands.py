@@ -120,6 +120,32 @@ def test_unknown_names_get_suggestions(facts: Path, tmp_path: Path) -> None:
     assert "borders" in errors("predict", "atlas", "--head", "France", "--relation", "border")
 
 
+def test_plausible_mistakes(facts: Path, tmp_path: Path) -> None:
+    assert "multiple of --heads" in errors("train", "gat", facts, "--out", tmp_path / "r", "--heads", "3")
+    assert "nothing to train" in errors("train", "random", facts, "--out", tmp_path / "r", "--epochs", "1")
+    assert "subclass of anykg.LinkPredictor" in errors("verify", "os:path")
+    assert "It holds." in call("verify", "anykg-small")
+
+
+def test_a_mean_of_nothing_is_null(facts: Path) -> None:
+    result = json.loads(call("evaluate", "random", facts, "--limit", "1", "--format", "json"))
+    assert result["standard_errors"]["mrr"] is None
+
+
+def test_models_blind_to_relations_are_ranked_by_the_papers_rule(facts: Path, tmp_path: Path) -> None:
+    call("train", "gin", facts, "--out", tmp_path / "run", "--epochs", "1")
+    arguments = ("evaluate", tmp_path / "run", facts, "--task", "relation", "--format", "json")
+    assert json.loads(call(*arguments))["protocol"]["ties"] == "rounded"
+    assert json.loads(call(*arguments, "--ties", "realistic"))["protocol"]["ties"] == "realistic"
+
+
+def test_files_in_another_order(tmp_path: Path) -> None:
+    path = tmp_path / "facts.csv"
+    path.write_text("".join(f"person {i},friend {i + 1},knows\n" for i in range(9)), encoding="utf-8")
+    printed = call("predict", path, "--columns", "htr", "--head", "person 1", "--relation", "knows", "--known")
+    assert "friend 2" in printed
+
+
 def test_exit_codes() -> None:
     code, _, complaint = run("evaluate", "random", "no-such-dataset")
     assert code == 2

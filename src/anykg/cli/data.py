@@ -11,8 +11,9 @@ import typer
 from rich.console import Console
 from rich.table import Column, Table
 
+from anykg.cli.reading import Literals, reading_of
+
 if TYPE_CHECKING:
-    from anykg.data.catalog import Reading
     from anykg.data.datasets import Dataset
     from anykg.data.fetch import Fetched
     from anykg.data.statistics import GraphStatistics
@@ -30,13 +31,6 @@ class Format(StrEnum):
 
     TABLE = "table"
     JSON = "json"
-
-
-class Literals(StrEnum):
-    """What becomes of statements about literals."""
-
-    DROP = "drop"
-    KEEP = "keep"
 
 
 @app.command("list")
@@ -79,7 +73,7 @@ def stats(
     from anykg.data.read import read_with_report
     from anykg.data.statistics import graph_statistics, plot_degrees, task_statistics
 
-    reading = _reading(columns, separator, literals, labels)
+    reading = reading_of(columns, separator, literals, labels)
     located = locate(name, data_dir)
     detected: list[str] = []
     if located.is_file:
@@ -132,20 +126,6 @@ def _fetch(row: Dataset, directory: Path) -> list[Fetched]:
         return fetch_dataset(
             row, directory, advance=lambda done, total: progress.update(task, completed=done, total=total)
         )
-
-
-def _reading(columns: str | None, separator: str | None, literals: Literals | None, labels: Path | None) -> Reading:
-    """Only the options that were given."""
-    reading: Reading = {}
-    if columns is not None:
-        reading["columns"] = columns
-    if separator is not None:
-        reading["separator"] = separator
-    if literals is not None:
-        reading["literals"] = literals.value
-    if labels is not None:
-        reading["labels"] = labels
-    return reading
 
 
 def _statistics_table(rows: list[GraphStatistics]) -> Table:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from anykg.cli.reading import Literals, reading_of
+
 if TYPE_CHECKING:
     import polars as pl
 
@@ -37,27 +39,21 @@ def predict(
     known: Annotated[bool, typer.Option("--known", help="Show known facts too, marked.")] = False,
     model: Annotated[str, typer.Option(help="A trained model's folder, or a shipped one's name.")] = "anykg-small",
     out: Annotated[Path | None, typer.Option(help="Write to a .tsv, .csv, .jsonl, .parquet or .nt file.")] = None,
-    columns: Annotated[str | None, typer.Option(help="The order of a file's columns, such as hrt or htr.")] = None,
-    separator: Annotated[str | None, typer.Option(help="What separates a file's columns.")] = None,
-    labels: Annotated[Path | None, typer.Option(help="A file of ids and labels.")] = None,
+    columns: Annotated[str | None, typer.Option(help="What a file's columns hold, such as hrt or h_rt.")] = None,
+    separator: Annotated[str | None, typer.Option(help="tab, comma, pipe, space or one character.")] = None,
+    literals: Annotated[Literals | None, typer.Option(help="RDF statements about literals.")] = None,
+    labels: Annotated[Path | None, typer.Option(help="A file of names and their labels.")] = None,
     data_dir: Annotated[Path | None, typer.Option(help="Where the datasets are.")] = None,
     trust: Annotated[bool, typer.Option("--trust", help="Import a checkpoint's own model class.")] = False,
 ) -> None:
     from anykg.answers import Question
     from anykg.answers import predict as answer
-    from anykg.data.catalog import Reading, load_graph
+    from anykg.data.catalog import load_graph
     from anykg.data.write import write_rows
     from anykg.training.checkpoint import load_model
 
     question = Question(head, relation, tail)
-    reading: Reading = {}
-    if columns is not None:
-        reading["columns"] = columns
-    if separator is not None:
-        reading["separator"] = separator
-    if labels is not None:
-        reading["labels"] = labels
-    loaded = load_graph(graph, data_dir, **reading)
+    loaded = load_graph(graph, data_dir, **reading_of(columns, separator, literals, labels))
     rows = answer(load_model(model, trust=trust), loaded, question, k=k, known=known)
     if out:
         write_rows(rows, out)

@@ -7,6 +7,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -214,3 +215,27 @@ def test_an_epoch_can_be_a_part_of_the_targets() -> None:
     assert first[0].rows.tolist() != second[0].rows.tolist()
     half = len(first[0].rows) // 2
     assert (first[0].rows[:half, :, 0] == first[0].rows[:half, :1, 0]).all()
+
+
+def test_nothing_to_validate_on_keeps_the_last_weights(tmp_path: Path) -> None:
+    whole = graphs()[0]
+    empty = TrainingGraph("g", whole.train, whole.train.subset(np.zeros(len(whole.train), bool)))
+    trained = train("graphconv", model(), [empty], replace(RECIPE, patience=1), out=tmp_path)
+    last = load_file(tmp_path / loop.LAST_FILE)
+    assert all(torch.equal(value, last[f"model.{key}"]) for key, value in trained.state_dict().items())
+    assert "node/mrr" not in (tmp_path / "log.jsonl").read_text()
+
+
+def test_resuming_with_another_graph_is_refused(tmp_path: Path) -> None:
+    train("graphconv", model(), graphs(), RECIPE, out=tmp_path)
+    other = [TrainingGraph("g0", *graphs(2)[1][1:])]
+    with pytest.raises(CheckpointError, match="other settings"):
+        train("graphconv", model(), other, RECIPE, out=tmp_path, resume=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("validate_every", 0), ("lr", -1.0), ("batch_size", -1), ("target_share", 0.0)]
+)
+def test_recipes_are_checked(name: str, value: float) -> None:
+    with pytest.raises(ConfigError, match=name.replace("_", "-")):
+        replace(RECIPE, **{name: value})
