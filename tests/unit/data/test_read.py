@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 import zstandard
@@ -205,15 +206,20 @@ GOOD = "a\tb\tc\n" * 5
         ("facts.txt", GOOD.encode() + b"\xff\tb\tc\n", r"facts.txt:6: expected UTF-8 text, found the byte 0xff"),
         ("facts.txt", GOOD.encode("utf-16"), r"facts.txt: expected UTF-8 text, found UTF-16"),
         ("facts.txt", b"a\tb\tc\na\x00\tb\tc\n", r"facts.txt:2: .*binary"),
-        ("facts.tsv", gzip.compress(b"a\tb\tc\n"), r"facts.tsv: expected text, found gz content; rename"),
+        ("facts.tsv", gzip.compress(b"a\tb\tc\n", mtime=0), r"facts.tsv: expected text, found gz content; rename"),
         ("facts.tsv.gz", b"a\tb\tc\n", r"facts.tsv.gz: expected gz content by the extension"),
-        ("facts.tsv.gz", gzip.compress(GOOD.encode() * 99)[:-12], r"facts.tsv.gz: .*cut short or damaged"),
-        ("facts.tsv.zst", zstandard.compress(os.urandom(999))[:-99], r"facts.tsv.zst: .*cut short or damaged"),
+        ("facts.tsv.gz", gzip.compress(GOOD.encode() * 99, mtime=0)[:-12], r"facts.tsv.gz: .*cut short or damaged"),
+        (
+            "facts.tsv.zst",
+            zstandard.compress(np.random.default_rng(0).bytes(999))[:-99],
+            r"facts.tsv.zst: .*cut short or damaged",
+        ),
         ("facts.parquet", GOOD, r"facts.parquet: expected Parquet by the extension"),
         ("facts.parquet", b"PAR1 and nothing else", r"facts.parquet: .*cut short or damaged"),
         ("facts.jsonl", '{"h":"a","r":"b","t":"c"}\nnot json\n', r"facts.jsonl:2: expected a JSON object"),
         ("facts.jsonl", '{"h":"a","r":"b","t":"c"}\n{"h":"a","r":"b"}\n', r"facts.jsonl: expected a tail .* row 2"),
     ],
+    ids=lambda value: value if isinstance(value, str) else "content",
 )
 def test_what_is_wrong_is_said_in_a_sentence(tmp_path: Path, name: str, content: str | bytes, message: str) -> None:
     with pytest.raises(DataError, match=message) as caught:
