@@ -39,7 +39,7 @@ def reproduce(
 ) -> None:
     from anykg.experiments.recipe import load_experiment
     from anykg.experiments.report import collect, write_tables
-    from anykg.experiments.runs import run_all
+    from anykg.experiments.runs import claimed, run_all
 
     whole = load_experiment(name)
     part = whole.only(models.split(",") if models else None, tasks.split(",") if tasks else None, seeds)
@@ -50,7 +50,8 @@ def reproduce(
         minutes=budget,
         tell=lambda cell, text: typer.echo(f"{cell.model.name} {cell.task} seed {cell.seed}: {text}"),
     )
-    collect(part, runs, results)
-    write_tables(whole, results, results / name / "table")
+    with claimed(results / name, wait=True):  # another process may be gathering its own runs
+        collect(part, runs, results)
+        write_tables(whole, results, results / name / "table")
     unfinished = f"; {missing} runs are missing, give the command again" if missing else ""
     typer.echo(f"Tables: {results / name / 'table.md'} and .csv{unfinished}.")

@@ -45,7 +45,7 @@ def run_all(
         folder = folder_of(runs, experiment, cell)
         if deadline is not None and time.monotonic() > deadline:
             break
-        with _claimed(folder) as mine:
+        with claimed(folder) as mine:
             if mine and not (folder / RESULT_FILE).exists():
                 started = time.monotonic()
                 result = run_cell(experiment, cell, folder, data_dir)
@@ -92,12 +92,12 @@ def read_results(experiment: Experiment, runs: Path) -> Iterator[tuple[Cell, dic
 
 
 @contextmanager
-def _claimed(folder: Path) -> Iterator[bool]:
-    """Whether this process alone may work in a folder, for as long as the context lasts."""
+def claimed(folder: Path, *, wait: bool = False) -> Iterator[bool]:
+    """Whether this process alone may work in a folder, for as long as the context lasts; `wait` until it may."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("w") as lock:
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except BlockingIOError:
             yield False
         else:
