@@ -8,7 +8,7 @@ or read a file. Randomness at inference comes from the seed given to `encode`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
@@ -115,6 +115,13 @@ class LinkPredictor(nn.Module):
         """A model to train on `graph`; only a model with vectors per relation needs to look at it."""
         del graph
         return cls(config)
+
+    def with_config(self, **settings: Any) -> Self:
+        """The same weights under other settings, such as more samples at inference."""
+        other = type(self)(replace(self.config, **settings))
+        other.load_state_dict(self.state_dict())
+        one = next(self.parameters(), None)
+        return (other if one is None else other.to(one)).train(self.training)
 
     def encode(self, graph: KnowledgeGraph, seed: int = 0) -> Any:
         """Everything the scores need of the graph, computed once. `seed` is for models that draw inputs."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from importlib.resources import files
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from anykg.core.errors import ConfigError, UnknownName, nearest
 
@@ -15,8 +16,19 @@ class ModelRow:
     """A model of a table."""
 
     name: str
+    """The registered model, unless it uses the weights of another row."""
     published: str
     """What the paper calls it."""
+    weights_of: ModelRow | None = None
+    """The row above it whose trained weights it uses; its own if none."""
+    config: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of the model other than its defaults, at inference."""
+    recipe: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of its training other than its defaults."""
+    protocols: tuple[str, ...] = ()
+    """How it is tested; the first is the one of the paper's row. The experiment's if empty."""
+    limits: Mapping[str, int] = field(default_factory=dict)
+    """Of which kind of question only a seeded sample is asked, and how large: {relation = 500}."""
 
 
 class Cell(NamedTuple):
@@ -37,6 +49,10 @@ class Experiment:
     seeds: int
     protocol: str
     models: tuple[ModelRow, ...]
+
+    def protocols(self, model: ModelRow) -> tuple[str, ...]:
+        """How a row is tested."""
+        return model.protocols or (self.protocol,)
 
     def cells(self) -> list[Cell]:
         """Every run, a seed of everything before the next seed."""
@@ -59,8 +75,13 @@ def load_experiment(name: str) -> Experiment:
     if name not in known:
         raise UnknownName("experiment", name, nearest(name, known) or known)
     text = tomllib.loads(folder.joinpath(f"{name}.toml").read_text(encoding="utf-8"))
-    models = tuple(ModelRow(key, **row) for key, row in text["models"].items())
-    return Experiment(name, text["title"], tuple(text["tasks"]), text["seeds"], text["protocol"], models)
+    models: dict[str, ModelRow] = {}
+    for key, row in text["models"].items():
+        trained_by = models[row["weights_of"]] if "weights_of" in row else None
+        models[key] = ModelRow(key, **row | {"weights_of": trained_by, "protocols": tuple(row.get("protocols", ()))})
+    return Experiment(
+        name, text["title"], tuple(text["tasks"]), text["seeds"], text["protocol"], tuple(models.values())
+    )
 
 
 def _known(kind: str, asked: list[str] | None, known: list[str]) -> list[str]:

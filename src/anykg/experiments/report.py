@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from anykg.core.atomic import write_json, write_text
-from anykg.experiments.recipe import Experiment
-from anykg.experiments.runs import read_results
+from anykg.experiments.recipe import Experiment, ModelRow
+from anykg.experiments.runs import KINDS, read_results
 
 METRICS = {"hits@10": "Hits@10", "hits@5": "Hits@5", "hits@1": "Hits@1", "mrr": "MRR"}
 KEPT = ("protocol", "seed", "counts", "metrics", "standard_errors", "ties", "by_stratum", "made_with")
@@ -30,7 +30,7 @@ def collect(experiment: Experiment, runs: Path, results: Path) -> None:
     found: dict[str, list[dict[str, Any]]] = {}
     for cell, result in read_results(experiment, runs):
         row = {"task": cell.task, "seed": cell.seed, "seconds": result["seconds"]}
-        row |= {kind: {key: result[kind][key] for key in KEPT} for kind in ("node", "relation")}
+        row |= _kept(result) | {"also": {name: _kept(part) for name, part in result.get("also", {}).items()}}
         found.setdefault(cell.model.name, []).append(row)
     for model, rows in found.items():
         path = results / experiment.name / f"{model}.json"
@@ -38,6 +38,10 @@ def collect(experiment: Experiment, runs: Path, results: Path) -> None:
         merged = {(row["task"], row["seed"]): row for row in (*before, *rows)}
         cells = [merged[key] for key in sorted(merged)]
         write_json(path, {"experiment": experiment.name, "model": model, "cells": cells})
+
+
+def _kept(result: dict[str, Any]) -> dict[str, Any]:
+    return {kind: {key: result[kind][key] for key in KEPT} for kind in KINDS}
 
 
 def load_published(name: str) -> Published:
@@ -53,24 +57,26 @@ def write_tables(experiment: Experiment, results: Path, out: Path) -> None:
     """`out`.md for people and `out`.csv for programs: ours, the paper's, the difference."""
     published = load_published(experiment.name)
     rows = list(_rows(experiment, results, published))
-    lines = ["model,dataset,task,metric,ours,std,seeds,paper,paper_std,difference"]
+    lines = ["model,protocol,dataset,task,metric,ours,std,seeds,paper,paper_std,difference"]
     lines += [",".join("" if value is None else str(value) for value in row.values()) for row in rows]
     write_text(out.with_suffix(".csv"), "\n".join(lines) + "\n")
     write_text(out.with_suffix(".md"), _markdown(experiment, rows))
 
 
 def _rows(experiment: Experiment, results: Path, published: Published) -> Iterable[dict[str, Any]]:
-    for model in experiment.models:
+    for model, place, protocol in _lines(experiment):
         path = results / experiment.name / f"{model.name}.json"
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"] if path.exists() else []
-        for kind in ("node", "relation"):
+        for kind in KINDS:
             for metric in METRICS:
                 for task in experiment.tasks:
-                    values = [100 * c[kind]["metrics"][metric] for c in cells if c["task"] == task]
-                    paper = published.get((model.published, task, kind, metric))
+                    found = [c if place == 0 else c["also"][protocol] for c in cells if c["task"] == task]
+                    values = [100 * part[kind]["metrics"][metric] for part in found]
+                    paper = published.get((model.published, task, kind, metric)) if place == 0 else None
                     mean = round(float(np.mean(values)), 2) if values else None
                     yield {
                         "model": model.name,
+                        "protocol": protocol,
                         "dataset": task,
                         "task": kind,
                         "metric": metric,
@@ -83,26 +89,40 @@ def _rows(experiment: Experiment, results: Path, published: Published) -> Iterab
                     }
 
 
+def _lines(experiment: Experiment) -> list[tuple[ModelRow, int, str]]:
+    """The lines of a table: models by protocol, the one of the paper's row first."""
+    return [(m, place, name) for m in experiment.models for place, name in enumerate(experiment.protocols(m))]
+
+
 def _markdown(experiment: Experiment, rows: list[dict[str, Any]]) -> str:
     lines = [
         f"# {experiment.title}",
         "",
-        f"Made by `anykg reproduce {experiment.name}`; protocol `{experiment.protocol}`. Each cell: our mean over the",
-        "seeds ± standard deviation, and in brackets the paper's mean. Percent. Empty: not run.",
+        f"Made by `anykg reproduce {experiment.name}`; protocol `{experiment.protocol}` unless a row names another.",
+        "Each cell: our mean over the seeds ± standard deviation, and in brackets the paper's mean. Percent. Alone in",
+        "brackets, or empty: not run.",
+        *_samples(experiment),
     ]
-    for kind in ("node", "relation"):
+    for kind in KINDS:
         for metric, label in METRICS.items():
             lines += ["", f"## {label}, {kind} task", ""]
             lines += [
                 "| model | seeds | " + " | ".join(experiment.tasks) + " |",
                 "|---|---|" + "---|" * len(experiment.tasks),
             ]
-            for model in experiment.models:
-                picked = [r for r in rows if (r["model"], r["task"], r["metric"]) == (model.name, kind, metric)]
+            for model, _, protocol in _lines(experiment):
+                asked = (model.name, protocol, kind, metric)
+                picked = [r for r in rows if (r["model"], r["protocol"], r["task"], r["metric"]) == asked]
                 seeds = sorted({r["seeds"] for r in picked})
                 counted = str(seeds[0]) if len(seeds) == 1 else f"{seeds[0]}-{seeds[-1]}"
-                lines.append(f"| {model.name} | {counted} | " + " | ".join(map(_cell, picked)) + " |")
+                name = model.name if protocol == experiment.protocol else f"{model.name} ({protocol})"
+                lines.append(f"| {name} | {counted} | " + " | ".join(map(_cell, picked)) + " |")
     return "\n".join(lines) + "\n"
+
+
+def _samples(experiment: Experiment) -> list[str]:
+    limited = [(m.name, kind, size) for m in experiment.models for kind, size in m.limits.items()]
+    return ["", *(f"{name}: {kind} task on a seeded sample of {size} test triplets." for name, kind, size in limited)]
 
 
 def _cell(row: dict[str, Any]) -> str:

@@ -10,7 +10,8 @@ import fcntl
 import json
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,9 @@ from anykg.core.atomic import write_json
 from anykg.core.contract import LinkPredictor
 from anykg.core.seeds import derive
 from anykg.data.catalog import load_task
+from anykg.data.task import Task
 from anykg.evaluation.evaluate import evaluate
+from anykg.evaluation.protocol import Task as TaskKind
 from anykg.evaluation.protocol import protocol_named
 from anykg.evaluation.report import as_json
 from anykg.experiments.recipe import Cell, Experiment
@@ -28,6 +31,7 @@ from anykg.models.registry import MODELS
 from anykg.training.loop import TrainingGraph, train
 
 RESULT_FILE = "result.json"
+KINDS: tuple[TaskKind, ...] = ("node", "relation")
 Tell = Callable[[Cell, str], None]
 
 
@@ -48,39 +52,56 @@ def run_all(
         with claimed(folder) as mine:
             if mine and not (folder / RESULT_FILE).exists():
                 started = time.monotonic()
-                result = run_cell(experiment, cell, folder, data_dir)
+                result = run_cell(experiment, cell, runs, data_dir)
                 write_json(folder / RESULT_FILE, result | {"seconds": round(time.monotonic() - started, 1)})
                 tell(cell, _summary(result))
     return sum(not (folder_of(runs, experiment, cell) / RESULT_FILE).exists() for cell in experiment.cells())
 
 
-def run_cell(experiment: Experiment, cell: Cell, folder: Path, data_dir: Path | None) -> dict[str, Any]:
+def run_cell(experiment: Experiment, cell: Cell, runs: Path, data_dir: Path | None) -> dict[str, Any]:
     """Train one model on one task, and ask it both kinds of question."""
     task = load_task(cell.task, data_dir)
-    model_class = MODELS.load(cell.model.name)
+    model = _trained(experiment, cell, runs, task)
+    by_protocol = {
+        protocol: {kind: _asked(cell, model, task, kind, protocol) for kind in KINDS}
+        for protocol in experiment.protocols(cell.model)
+    }
+    first, *others = by_protocol
+    return by_protocol[first] | {"also": {protocol: by_protocol[protocol] for protocol in others}}
+
+
+def _trained(experiment: Experiment, cell: Cell, runs: Path, task: Task) -> LinkPredictor:
+    """The cell's model with its weights, which another row may have trained, or must now."""
+    row = cell.model.weights_of or cell.model
+    model_class = MODELS.load(row.name)
     torch.manual_seed(derive(cell.seed, "weights"))
     model: LinkPredictor = model_class.build(model_class.Config(), task.train)
     graphs = [TrainingGraph(task.name, task.train, task.valid)]
-    model = train(cell.model.name, model, graphs, model.recipe, out=folder, seed=cell.seed, resume=True)
-    result: dict[str, Any] = {}
-    for kind in ("node", "relation"):
-        evaluation = evaluate(
-            model,
-            task.observed,
-            task.test,
-            task=kind,
-            protocol=protocol_named(experiment.protocol),
-            seed=cell.seed,
-            also_known=task.valid if task.valid.entities == task.observed.entities else None,
-        )
-        result[kind] = as_json(
-            evaluation,
-            task.observed,
-            model=cell.model.name,
-            dataset=task.name,
-            reads_relations=model.reads_relations,
-        )
-    return result
+    folder = folder_of(runs, experiment, cell._replace(model=row))
+    with nullcontext() if row is cell.model else claimed(folder, wait=True):
+        recipe = replace(model.recipe, **row.recipe)
+        model = train(row.name, model, graphs, recipe, out=folder, seed=cell.seed, resume=True)
+    return model.with_config(**cell.model.config)
+
+
+def _asked(cell: Cell, model: LinkPredictor, task: Task, kind: TaskKind, protocol: str) -> dict[str, Any]:
+    evaluation = evaluate(
+        model,
+        task.observed,
+        task.test,
+        task=kind,
+        protocol=protocol_named(protocol),
+        seed=cell.seed,
+        limit=cell.model.limits.get(kind),
+        also_known=task.valid if task.valid.entities == task.observed.entities else None,
+    )
+    return as_json(
+        evaluation,
+        task.observed,
+        model=cell.model.name,
+        dataset=task.name,
+        reads_relations=model.reads_relations,
+    )
 
 
 def read_results(experiment: Experiment, runs: Path) -> Iterator[tuple[Cell, dict[str, Any]]]:
@@ -105,4 +126,4 @@ def claimed(folder: Path, *, wait: bool = False) -> Iterator[bool]:
 
 
 def _summary(result: dict[str, Any]) -> str:
-    return ", ".join(f"{kind} Hits@10 {100 * result[kind]['metrics']['hits@10']:.1f}" for kind in ("node", "relation"))
+    return ", ".join(f"{kind} Hits@10 {100 * result[kind]['metrics']['hits@10']:.1f}" for kind in KINDS)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -211,9 +211,7 @@ class InGram(LinkPredictor):
 
     def with_samples(self, samples: int) -> InGram:
         """The same weights as DEq-InGram with so many samples."""
-        other = InGram(replace(self.config, samples=samples))
-        other.load_state_dict(self.state_dict())
-        return other.to(self.entity_in.weight)
+        return self.with_config(samples=samples)
 
     def encode(self, graph: KnowledgeGraph, seed: int = 0) -> Encoded:
         return self._encode(graph, seed, self.config.samples)
