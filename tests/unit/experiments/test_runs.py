@@ -21,7 +21,7 @@ def fake(experiment: Experiment, cell: Cell, folder: Path, data_dir: Path | None
     metrics = {"hits@1": 0.1, "hits@5": 0.2, "hits@10": 0.3 + cell.seed / 10, "mrr": 0.4}
     part = {key: {} for key in ("protocol", "counts", "standard_errors", "ties", "by_stratum", "made_with")}
     found = {kind: part | {"seed": cell.seed, "metrics": metrics} for kind in ("node", "relation")}
-    return found | {"also": {name: found for name in experiment.protocols(cell.model)[1:]}}
+    return found | {"also": dict.fromkeys(experiment.protocols(cell.model)[1:], found)}
 
 
 def work(folder: Path) -> None:
