@@ -104,6 +104,8 @@ class LinkPredictor(nn.Module):
     recipe: ClassVar[Recipe] = Recipe()
     grid: ClassVar[Mapping[str, Sequence[str]]] = {}
     """Values of settings that `anykg train --grid` chooses from by validation."""
+    one_thread: ClassVar[bool] = False
+    """Its training steps are so small that waiting for a second thread costs more than it saves."""
     symmetry: Symmetry
     reads_relations: bool = True
     """False for models that score every relation alike."""

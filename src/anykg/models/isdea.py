@@ -18,7 +18,7 @@ two biases that are only ever added (of W and of the GCN kernel) are one paramet
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar, Literal
@@ -26,11 +26,13 @@ from typing import ClassVar, Literal
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from anykg.core.contract import LinkPredictor, Recipe, Symmetry
 from anykg.core.errors import ConfigError
 from anykg.data.graph import KnowledgeGraph
 from anykg.models.isdea_fused import can_fuse, fused_scores
+from anykg.models.packed import Packed, Part
 from anykg.ops.bfs import unreached
 from anykg.structure.distances import distance_table, triplet_distances
 from anykg.structure.folded import folded_scalars
@@ -99,39 +101,40 @@ class ISDEA(LinkPredictor):
         loss="bce",
     )
     grid: ClassVar = {"lr": ("0.01", "0.001", "0.0001"), "weight_decay": ("0.0005", "0.0")}
+    one_thread = True
     symmetry = Symmetry.EXACT
 
     def __init__(self, config: ISDEAConfig = ISDEAConfig()) -> None:  # noqa: B008 - frozen
         super().__init__()
         self.config = config
-        layers, width, hidden = config.layers, config.width, config.hidden
+        layers, width = config.layers, config.width
         if layers < 1:
             raise ConfigError(f"isdea: expected layers of 1 or more, found {layers}.")
-        # Dimension [2]: the stream of k, the stream of all others.
-        self.self_weight = _uniform(width, layers, 2, width, width)
-        self.self_bias = _uniform(width, layers, 2, width)
-        if config.gnn == "gcn":
-            self.hop_weight = _uniform(width, layers, 2, width, width)
-        else:
+        self.weights = Packed(_parts(config))
+        if config.gnn != "gcn":
             from anykg.models.isdea_gnn import kernel
 
             self.kernels = nn.ModuleList(kernel(config.gnn, width) for _ in range(2 * layers))
         if config.aggregation == "deepsets":
             self.element = nn.Sequential(nn.Linear(width, width), nn.ReLU())
             self.whole = nn.Linear(width, width)
-        sizes = [(layers + 1) * width, hidden, hidden, hidden]
-        self.stream_weights = nn.ParameterList(_uniform(a, 2, a, b) for a, b in pairwise(sizes))
-        self.stream_biases = nn.ParameterList(_uniform(a, 2, 1, b) for a, b in pairwise(sizes))
-        self.combine = _mlp([hidden, config.states, config.states, config.states], nn.Tanh, last=True)
-        self.embed_distance: nn.Module = nn.Identity()
-        inputs = 2 * config.states + 2
-        if config.readout == "full":
-            self.embed_distance = _mlp([2] + [config.distance] * 3, nn.Tanh, last=True)
-            inputs = 3 * config.states + config.distance
-        self.scorer = _mlp([inputs, config.scorer, config.scorer, 1], nn.ReLU, last=False)
-        self.fused_parameters: list[Tensor] = []
         self._known_moves: dict[tuple[object, ...], Tensor] = {}
         self._folds = config.form == "folded" and config.gnn == "gcn" and config.aggregation in ("sum", "mean")
+
+    @property
+    def self_weight(self) -> Tensor:
+        """W of each layer and stream [T, 2, D, D]; stream 0 is that of k, stream 1 that of all others."""
+        return self.weights["maps"][:, :, 0]
+
+    @property
+    def hop_weight(self) -> Tensor:
+        """V of the GCN kernel of each layer and stream [T, 2, D, D]."""
+        return self.weights["maps"][:, :, 1]
+
+    @property
+    def self_bias(self) -> Tensor:
+        """The bias b of each layer and stream [T, 2, D]."""
+        return self.weights["map_biases"]
 
     def encode(self, graph: KnowledgeGraph, seed: int = 0) -> Encoded:
         del seed
@@ -144,15 +147,7 @@ class ISDEA(LinkPredictor):
 
     def training_scores(self, graph: KnowledgeGraph, rows: Tensor, seed: int) -> Tensor:
         del seed
-        triplets = rows.reshape(-1, 3)
-        if not (self._folds and can_fuse(self)):
-            return self._scores(graph, triplets).view(rows.shape[:2])
-        asked, kinds = triplets.numpy(), 2 * graph.num_relations
-        pairs, places = np.unique(asked[:, ::2].T * kinds + asked[:, 1], return_inverse=True)  # heads, then tails
-        features = self._scalars(graph, torch.from_numpy(pairs // kinds), torch.from_numpy(pairs % kinds))
-        steps = distance_features(graph, asked)
-        moves = self._moves(graph.num_relations)
-        return fused_scores(self, moves, features, places.reshape(-1), steps).view(rows.shape[:2])
+        return self._scores(graph, rows.reshape(-1, 3)).view(rows.shape[:2])
 
     def score_tails(
         self, encoded: Encoded, heads: Tensor, relations: Tensor, candidates: Tensor | None = None
@@ -179,6 +174,10 @@ class ISDEA(LinkPredictor):
 
     def _scores(self, graph: KnowledgeGraph, triplets: Tensor) -> Tensor:
         """Scores [B]."""
+        if self._folds and can_fuse(self):
+            asked, moves = triplets.numpy(), self._moves(graph.num_relations)
+            scalars = folded_scalars(graph, self.config.layers)
+            return fused_scores(self, moves, scalars, asked, distance_features(graph, asked))
         kinds = 2 * graph.num_relations
         pairs = triplets[:, ::2].T * kinds + triplets[:, 1]  # [2, B]: heads, then tails
         pairs, places = pairs.unique(return_inverse=True)  # type: ignore[no-untyped-call]
@@ -186,27 +185,23 @@ class ISDEA(LinkPredictor):
         parts = [states[0], states[1], self._distances(graph, triplets)]
         if self.config.readout == "full":
             parts.insert(2, states[0] * states[1])
-        scores: Tensor = self.scorer(torch.cat(parts, dim=1)).view(-1)
-        return scores
+        return self._mlp("scorer", torch.cat(parts, dim=1), torch.relu, last=False).view(-1)
 
     def _read_tails(self, own: Tensor, tails: Tensor, distances: Tensor) -> Tensor:
         """Scores [B, N] of heads [B, D] with tails [B, N, D]: the read-out, its product with the head folded in."""
-        first = self.scorer[0]
-        plain, bias = first.parameters()
-        weight = plain.T  # [inputs, hidden]
+        weight = self.weights["scorer.weight.0"].T  # [inputs, hidden]
         d = self.config.states
         by_tail = weight[d : 2 * d]
         if self.config.readout == "full":
             by_tail = by_tail + own[:, :, None] * weight[2 * d : 3 * d]  # [B, D, hidden]
-        row = (own @ weight[:d] + bias)[:, None]  # [B, 1, hidden]
+        row = (own @ weight[:d] + self.weights["scorer.bias.0"])[:, None]  # [B, 1, hidden]
         hidden = row + tails @ by_tail + distances @ weight[-distances.shape[-1] :]
-        scores: Tensor = self.scorer[1:](hidden).squeeze(-1)
-        return scores
+        return self._mlp("scorer", torch.relu(hidden), torch.relu, last=False, first=1).squeeze(-1)
 
     def _distances(self, graph: KnowledgeGraph, triplets: Tensor) -> Tensor:
         """What the read-out sees of the distances of triplets [B, 3]: [B, 2], or [B, D] embedded."""
-        embedded: Tensor = self.embed_distance(self._steps(graph, triplets))
-        return embedded
+        steps = self._steps(graph, triplets)
+        return self._mlp("distance", steps, torch.tanh) if self.config.readout == "full" else steps
 
     def _steps(self, graph: KnowledgeGraph, triplets: Tensor) -> Tensor:
         return torch.from_numpy(distance_features(graph, triplets.cpu().numpy())).to(self.self_bias)
@@ -217,9 +212,11 @@ class ISDEA(LinkPredictor):
         """X [P, D] of pairs (entities [P], relations [P])."""
         if not self._folds:
             return self._passed_states(graph, entities, relations)
-        first = torch.bmm(self._fold(self._moves(graph.num_relations)), self.stream_weights[0])  # [2, 2T + 1, hidden]
+        folded = self._fold(self._moves(graph.num_relations))
+        first = torch.bmm(folded, self.weights["streams.weight.0"])  # [2, 2T + 1, hidden]
+        bias = self.weights["streams.bias.0"]
         parts = [
-            self._mix(torch.baddbmm(self.stream_biases[0], rows.expand(2, -1, -1), first))
+            self._mix(torch.baddbmm(bias, rows.expand(2, -1, -1), first))
             for rows in (self._scalars(graph, entities[b], relations[b]) for b in _blocks(len(entities), ROWS))
         ]
         return torch.cat(parts)
@@ -238,7 +235,7 @@ class ISDEA(LinkPredictor):
         keys = relations * graph.num_entities + entities
         pairs, place = keys.unique(return_inverse=True)  # type: ignore[no-untyped-call]
         parts = [
-            self._mix(torch.baddbmm(self.stream_biases[0], rows, self.stream_weights[0]))
+            self._mix(torch.baddbmm(self.weights["streams.bias.0"], rows, self.weights["streams.weight.0"]))
             for rows in streams(self, graph, pairs % graph.num_entities, pairs // graph.num_entities)
         ]
         return torch.cat(parts)[place]
@@ -248,7 +245,7 @@ class ISDEA(LinkPredictor):
 
         A later hop takes each scalar to its product with A; the first one takes 1 to A_k 1, or to A 1 - A_k 1.
         """
-        key = (num_relations, self.self_bias.dtype, self.self_bias.device)
+        key = (num_relations, self.weights.flat.dtype, self.weights.flat.device)
         if key not in self._known_moves:
             layers = self.config.layers
             share = 1.0 if self.config.aggregation == "sum" else 1.0 / (2 * num_relations - 1)
@@ -275,23 +272,56 @@ class ISDEA(LinkPredictor):
     def _mix(self, first: Tensor) -> Tensor:
         """X [P, D] from the first MLP layer of both streams [2, P, hidden], its tanh still to come."""
         hidden = torch.tanh(first)
-        for weight, bias in zip(self.stream_weights[1:], self.stream_biases[1:], strict=True):
+        for layer in (1, 2):
+            weight, bias = self.weights[f"streams.weight.{layer}"], self.weights[f"streams.bias.{layer}"]
             hidden = torch.tanh(torch.baddbmm(bias, hidden, weight))
-        states: Tensor = self.combine(hidden[0] + hidden[1])
-        return states
+        return self._mlp("combine", hidden[0] + hidden[1], torch.tanh)
+
+    def _mlp(
+        self, name: str, inputs: Tensor, activation: Callable[[Tensor], Tensor], *, first: int = 0, last: bool = True
+    ) -> Tensor:
+        """Three linear maps (from the `first` on), an activation after each, or after all but the last."""
+        for layer in range(first, 3):
+            inputs = F.linear(inputs, self.weights[f"{name}.weight.{layer}"], self.weights[f"{name}.bias.{layer}"])
+            if layer < 2 or last:
+                inputs = activation(inputs)
+        return inputs
+
+
+def _parts(config: ISDEAConfig) -> dict[str, Part]:
+    """Every weight and bias, in the order in which the compiled kernels find them."""
+    layers, width = config.layers, config.width
+    maps = 2 if config.gnn == "gcn" else 1  # of the state, and of what it gathers
+    parts = {
+        "maps": Part((layers, 2, maps, width, width), width),
+        "map_biases": Part((layers, 2, width), width),
+    }
+    hidden, states, readout = config.hidden, config.states, 2 * config.states + 2
+    sizes = [(layers + 1) * width, hidden, hidden, hidden]
+    parts |= {f"streams.weight.{i}": Part((2, a, b), a) for i, (a, b) in enumerate(pairwise(sizes))}
+    parts |= {f"streams.bias.{i}": Part((2, 1, b), a) for i, (a, b) in enumerate(pairwise(sizes))}
+    mlps = {"combine": [hidden, states, states, states]}
+    if config.readout == "full":
+        mlps["distance"] = [2] + [config.distance] * 3
+        readout = 3 * states + config.distance
+    for name, sizes in (mlps | {"scorer": [readout, config.scorer, config.scorer, 1]}).items():
+        parts |= {f"{name}.weight.{i}": Part((b, a), a) for i, (a, b) in enumerate(pairwise(sizes))}
+        parts |= {f"{name}.bias.{i}": Part((b,), a) for i, (a, b) in enumerate(pairwise(sizes))}
+    return parts
 
 
 def distance_features(graph: KnowledgeGraph, triplets: np.ndarray) -> np.ndarray:
     """d(head, tail) / N and d(tail, head) / N of triplets [B, 3], float32 [B, 2]; 1 where there is no path."""
     table = distance_table(graph, directed=True)
-    if table is None or graph.contains(triplets).any():
-        steps = triplet_distances(graph, triplets, directed=True, leave_out="triplet")
-        return np.where(steps < 0, np.float32(1), steps / np.float32(graph.num_entities)).astype(np.float32)
-    # No triplet is a fact, so none is to be left out: a training step has no time for more than looking up.
-    heads, tails = triplets[:, 0], triplets[:, 2]
-    steps = table[np.stack([heads, tails], axis=1), np.stack([tails, heads], axis=1)]  # [B, 2]
-    found: np.ndarray = graph.derive(_feature_of_step)[steps]
-    return found
+    if table is not None:  # a training step has no time for more than looking up
+        heads, tails = triplets[:, 0], triplets[:, 2]
+        steps = np.stack([table[heads, tails], table[tails, heads]], axis=1)  # [B, 2]
+        facts = triplets[(steps == 1).any(1)]  # the ends of a fact are neighbours
+        if not (len(facts) and graph.contains(facts).any()):
+            found: np.ndarray = graph.derive(_feature_of_step)[steps]
+            return found
+    steps = triplet_distances(graph, triplets, directed=True, leave_out="triplet")
+    return np.where(steps < 0, np.float32(1), steps / np.float32(graph.num_entities)).astype(np.float32)
 
 
 def _feature_of_step(graph: KnowledgeGraph) -> np.ndarray:
@@ -311,38 +341,25 @@ def import_isdea_weights(public: Mapping[str, Tensor]) -> dict[str, Tensor]:
             [torch.stack([public[f"{m}.{layer}.linear1.{kind}"] for m in maps]) for layer in range(layers)]
         )
 
+    by_map = [stacked(maps, "weight").mT for maps in (("mlp_3", "mlp_4"), ("mlp_1", "mlp_2"))]
     ours = {
-        "self_weight": stacked(("mlp_3", "mlp_4"), "weight").mT,
-        "hop_weight": stacked(("mlp_1", "mlp_2"), "weight").mT,
-        "self_bias": stacked(("mlp_1", "mlp_2"), "bias") + stacked(("mlp_3", "mlp_4"), "bias"),
+        "maps": torch.stack(by_map, dim=2),
+        "map_biases": stacked(("mlp_1", "mlp_2"), "bias") + stacked(("mlp_3", "mlp_4"), "bias"),
     }
     for place in range(3):
         both = [{kind: public[f"{m}.linear{place + 1}.{kind}"] for kind in ("weight", "bias")} for m in _STREAM_MLPS]
-        ours[f"stream_weights.{place}"] = torch.stack([m["weight"].T for m in both])
-        ours[f"stream_biases.{place}"] = torch.stack([m["bias"][None] for m in both])
+        ours[f"streams.weight.{place}"] = torch.stack([m["weight"].T for m in both])
+        ours[f"streams.bias.{place}"] = torch.stack([m["bias"][None] for m in both])
         for mine, theirs in _OTHER_MLPS.items():
             for kind in ("weight", "bias"):
-                ours[f"{mine}.{2 * place}.{kind}"] = public[f"{theirs}.linear{place + 1}.{kind}"]
-    return {name: value.contiguous() for name, value in ours.items()}
+                ours[f"{mine}.{kind}.{place}"] = public[f"{theirs}.linear{place + 1}.{kind}"]
+    return {"weights.flat": Packed(_parts(ISDEAConfig(layers=layers))).pack(ours)}
 
 
 _STREAM_MLPS = ("mlp_r", "mlp_r_not")
-_OTHER_MLPS = {"combine": "combine", "embed_distance": "heuristics_embedding", "scorer": "predictor"}
+_OTHER_MLPS = {"combine": "combine", "distance": "heuristics_embedding", "scorer": "predictor"}
 
 
 def _blocks(count: int, size: int) -> list[slice]:
     """Slices of at most `size` that cover `count` rows; one empty slice if there are none."""
     return [slice(start, start + size) for start in range(0, max(count, 1), size)]
-
-
-def _uniform(inputs: int, *shape: int) -> nn.Parameter:
-    """Drawn as the parameters of a linear map with so many inputs."""
-    return nn.Parameter(torch.empty(shape).uniform_(-(inputs**-0.5), inputs**-0.5))
-
-
-def _mlp(sizes: list[int], activation: type[nn.Module], *, last: bool) -> nn.Sequential:
-    """Linear maps with an activation after each, or after all but the last."""
-    modules: list[nn.Module] = []
-    for before, after in pairwise(sizes):
-        modules += [nn.Linear(before, after), activation()]
-    return nn.Sequential(*(modules if last else modules[:-1]))

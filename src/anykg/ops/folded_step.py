@@ -3,9 +3,10 @@
 A step has about a hundred rows: calling sixty small tensor operations, and recording them for a backward pass, costs
 more than the arithmetic. `ISDEA.score_triplets` is the same function in plain torch, and its autograd the reference.
 
-P distinct pairs (entity, relation), B triplets, T graph layers of width D, F = 2T + 1 scalars for each pair. An MLP is
-a pair of tuples: weights [out, in] and biases [out] of 3 layers; the two streams' MLPs are weights [2, in, out] and
-biases [2, 1, out]. All float32, contiguous.
+P distinct pairs (entity, relation), B triplets, T graph layers of width D, F = 2T + 1 scalars for each pair. All
+weights, and all their gradients, come in one flat array: maps, their biases, then weights and biases of four MLPs. An
+MLP is a pair of tuples: weights [out, in] and biases [out] of 3 layers; the two streams' MLPs are weights [2, in, out]
+and biases [2, out]. All float32, contiguous.
 """
 
 from __future__ import annotations
@@ -13,9 +14,56 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
+from numba import njit, prange
 
 MLP = tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]
+
+
+BLOCK = 512
+"""Triplets of `score` that are computed at once: what they need stays in a core's cache."""
+
+
+@njit(cache=True, parallel=True)
+def score(
+    triplets: np.ndarray,  # [B, 3]
+    entity: np.ndarray,
+    pair: np.ndarray,
+    moves: np.ndarray,
+    steps: np.ndarray,
+    sizes: tuple[int, ...],
+    flat: np.ndarray,
+) -> np.ndarray:
+    """Scores [B] of any number of triplets: `gather` and `forward` in blocks, on all cores."""
+    scores = np.empty(len(triplets), np.float32)
+    for block in prange((len(triplets) + BLOCK - 1) // BLOCK):
+        rows = slice(block * BLOCK, min((block + 1) * BLOCK, len(triplets)))
+        features, places = gather(triplets[rows], entity, pair)
+        found, _ = forward(moves, features, places, steps[rows], sizes, flat)
+        scores[rows] = found
+    return scores
+
+
+@njit(cache=True)
+def gather(triplets: np.ndarray, entity: np.ndarray, pair: np.ndarray) -> Any:
+    """Scalars [P, F] of the distinct pairs of triplets [B, 3], and places [2B] of heads, then tails among them.
+
+    `entity` [N, T + 1] and `pair` [N 2R, T] are as in `structure.folded`.
+    """
+    count, kinds = len(triplets), len(pair) // len(entity)
+    keys = np.empty(2 * count, np.int64)
+    for row in range(count):
+        keys[row] = triplets[row, 0] * kinds + triplets[row, 1]
+        keys[count + row] = triplets[row, 2] * kinds + triplets[row, 1]
+    features = np.empty((2 * count, entity.shape[1] + pair.shape[1]), np.float32)
+    places = np.empty(2 * count, np.int64)
+    found, before = -1, np.int64(-1)
+    for place in np.argsort(keys):
+        if keys[place] != before:
+            found, before = found + 1, keys[place]
+            features[found, : entity.shape[1]] = entity[before // kinds]
+            features[found, entity.shape[1] :] = pair[before]
+        places[place] = found
+    return features[: found + 1], places
 
 
 @njit(cache=True)
@@ -24,14 +72,11 @@ def forward(
     features: np.ndarray,  # [P, F]
     places: np.ndarray,  # [2B] where the heads, then the tails are among the pairs
     steps: np.ndarray,  # [B, 2]
-    maps: np.ndarray,  # [T, 2, 2D, D]: of a state, then of what it gathers
-    map_biases: np.ndarray,  # [T, 2, D]
-    streams: MLP,
-    combine: MLP,
-    distance: MLP,
-    scorer: MLP,
+    sizes: tuple[int, ...],  # T, D, hidden units of the streams, of X, of the distances, of the scorer
+    flat: np.ndarray,
 ) -> Any:
     """Scores [B], and what `backward` needs."""
+    maps, map_biases, streams, combine, distance, scorer = _unpack(flat, sizes)
     mapped, folded = _fold(moves, maps, map_biases)
     weights, biases = streams
     pairs = len(features)
@@ -41,7 +86,7 @@ def forward(
         for layer in range(3):
             if layer:
                 np.dot(hidden[stream, layer - 1], weights[layer][stream], hidden[stream, layer])
-            _add_row(hidden[stream, layer], biases[layer][stream, 0])
+            _add_row(hidden[stream, layer], biases[layer][stream])
             _tanh(hidden[stream, layer])
     states = _tanh_mlp(hidden[0, 2] + hidden[1, 2], combine)
     embedded = _tanh_mlp(steps, distance)
@@ -61,43 +106,88 @@ def backward(
     features: np.ndarray,
     places: np.ndarray,
     steps: np.ndarray,
-    maps: np.ndarray,
-    streams: MLP,
-    combine: MLP,
-    distance: MLP,
-    scorer: MLP,
-) -> Any:
-    """Gradients of maps and their biases, then of weights and biases of each MLP, layer by layer."""
+    sizes: tuple[int, ...],
+    flat: np.ndarray,
+) -> np.ndarray:
+    """The gradient of the weights, as flat as they are."""
+    maps, _, streams, combine, distance, scorer = _unpack(flat, sizes)
+    found = np.empty_like(flat)
+    of_maps, of_map_biases, of_streams, of_combine, of_distance, of_scorer = _unpack(found, sizes)
     mapped, folded, hidden, states, embedded, rows, first, second = saved
     over = np.ascontiguousarray(gradient).reshape(-1, 1)
-    s3, t3 = np.dot(over.T, second), _column_sums(over)
+    _linear_gradient(over, second, of_scorer, 2)
     over = _relu_gradient(np.dot(over, scorer[0][2]), second)
-    s2, t2 = np.dot(over.T, first), _column_sums(over)
+    _linear_gradient(over, first, of_scorer, 1)
     over = _relu_gradient(np.dot(over, scorer[0][1]), first)
-    s1, t1 = np.dot(over.T, rows), _column_sums(over)
+    _linear_gradient(over, rows, of_scorer, 0)
     over = np.dot(over, scorer[0][0])
     of_states, of_embedded = _read_gradient(over, states[2], places)
-    _, of_distance = _tanh_mlp_gradient(of_embedded, steps, embedded, distance)
-    of_sum, of_combine = _tanh_mlp_gradient(of_states, hidden[0, 2] + hidden[1, 2], states, combine)
-    weights, _ = streams
+    _tanh_mlp_gradient(of_embedded, steps, embedded, distance, of_distance)
+    of_sum = _tanh_mlp_gradient(of_states, hidden[0, 2] + hidden[1, 2], states, combine, of_combine)
+    weights, (of_weights, of_biases) = streams[0], of_streams
     of_folded = np.empty_like(folded)
-    w1, w2, w3 = np.empty_like(weights[0]), np.empty_like(weights[1]), np.empty_like(weights[2])
-    biases = np.empty((3, 2, 1, hidden.shape[3]), np.float32)
     for stream in range(2):
         over = _tanh_gradient(of_sum.copy(), hidden[stream, 2])
-        biases[2, stream, 0] = _column_sums(over)
-        w3[stream] = np.dot(hidden[stream, 1].T, over)
-        over = _tanh_gradient(np.dot(over, weights[2][stream].T), hidden[stream, 1])
-        biases[1, stream, 0] = _column_sums(over)
-        w2[stream] = np.dot(hidden[stream, 0].T, over)
-        over = _tanh_gradient(np.dot(over, weights[1][stream].T), hidden[stream, 0])
-        biases[0, stream, 0] = _column_sums(over)
+        for layer in (2, 1):
+            _column_sums(over, of_biases[layer][stream])
+            np.dot(hidden[stream, layer - 1].T, over, of_weights[layer][stream])
+            over = _tanh_gradient(np.dot(over, weights[layer][stream].T), hidden[stream, layer - 1])
+        _column_sums(over, of_biases[0][stream])
         of_first = np.dot(features.T, over)  # [F, hidden]
-        w1[stream] = np.dot(folded[stream].T, of_first)
-        of_folded[stream] = np.dot(of_first, weights[0][stream].T)
-    of_maps, of_map_biases = _fold_gradient(of_folded, moves, mapped, maps)
-    of_streams = ((w1, w2, w3), (biases[0], biases[1], biases[2]))
-    return of_maps, of_map_biases, of_streams, of_combine, of_distance, ((s1, s2, s3), (t1, t2, t3))
+        np.dot(folded[stream].T, of_first, of_weights[0][stream])
+        np.dot(of_first, weights[0][stream].T, of_folded[stream])
+    _fold_gradient(of_folded, moves, mapped, maps, of_maps, of_map_biases)
+    return found
+
+
+@njit(cache=True)
+def _unpack(flat: np.ndarray, sizes: tuple[int, ...]) -> Any:
+    """Maps [T, 2, 2D, D] of a state and of what it gathers, their biases [T, 2, D], and the MLPs."""
+    layers, width, hidden, states, distance, scorer = sizes
+    maps, at = _take(flat, 0, layers * 2 * 2 * width, width)
+    biases, at = _take(flat, at, layers * 2, width)
+    streams, at = _take_streams(flat, at, (layers + 1) * width, hidden)
+    combine, at = _take_mlp(flat, at, hidden, states, states)
+    distances, at = _take_mlp(flat, at, 2, distance, distance)
+    scores, at = _take_mlp(flat, at, 3 * states + distance, scorer, 1)
+    return (
+        maps.reshape(layers, 2, 2 * width, width),
+        biases.reshape(layers, 2, width),
+        streams,
+        combine,
+        distances,
+        scores,
+    )
+
+
+@njit(cache=True)
+def _take(flat: np.ndarray, at: int, rows: int, columns: int) -> Any:
+    """The next matrix, and where it ends."""
+    end = at + rows * columns
+    return flat[at:end].reshape(rows, columns), end
+
+
+@njit(cache=True)
+def _take_mlp(flat: np.ndarray, at: int, inputs: int, inner: int, outputs: int) -> Any:
+    w1, at = _take(flat, at, inner, inputs)
+    w2, at = _take(flat, at, inner, inner)
+    w3, at = _take(flat, at, outputs, inner)
+    b1, at = _take(flat, at, 1, inner)
+    b2, at = _take(flat, at, 1, inner)
+    b3, at = _take(flat, at, 1, outputs)
+    return ((w1, w2, w3), (b1[0], b2[0], b3[0])), at
+
+
+@njit(cache=True)
+def _take_streams(flat: np.ndarray, at: int, inputs: int, inner: int) -> Any:
+    w1, at = _take(flat, at, 2 * inputs, inner)
+    w2, at = _take(flat, at, 2 * inner, inner)
+    w3, at = _take(flat, at, 2 * inner, inner)
+    b1, at = _take(flat, at, 2, inner)
+    b2, at = _take(flat, at, 2, inner)
+    b3, at = _take(flat, at, 2, inner)
+    weights = (w1.reshape(2, inputs, inner), w2.reshape(2, inner, inner), w3.reshape(2, inner, inner))
+    return (weights, (b1, b2, b3)), at
 
 
 @njit(cache=True)
@@ -121,20 +211,24 @@ def _fold(moves: np.ndarray, maps: np.ndarray, biases: np.ndarray) -> Any:
 
 
 @njit(cache=True)
-def _fold_gradient(gradient: np.ndarray, moves: np.ndarray, mapped: np.ndarray, maps: np.ndarray) -> Any:
+def _fold_gradient(
+    gradient: np.ndarray,
+    moves: np.ndarray,
+    mapped: np.ndarray,
+    maps: np.ndarray,
+    of_maps: np.ndarray,
+    of_biases: np.ndarray,
+) -> None:
     layers, width = maps.shape[0], maps.shape[3]
-    of_maps = np.empty_like(maps)
-    of_biases = np.empty((layers, 2, width), np.float32)
     for stream in range(2):
         over = gradient[stream, :, layers * width :].copy()
         for layer in range(layers - 1, -1, -1):
             of_biases[layer, stream] = over[0]
-            of_maps[layer, stream] = np.dot(mapped[layer, stream].T, over)
+            np.dot(mapped[layer, stream].T, over, of_maps[layer, stream])
             if layer:
                 below = np.dot(over, maps[layer, stream].T)
                 over = below[:, :width] + np.dot(moves[1, stream].T, np.ascontiguousarray(below[:, width:]))
                 over += gradient[stream, :, layer * width : (layer + 1) * width]
-    return of_maps, of_biases
 
 
 @njit(cache=True)
@@ -150,15 +244,26 @@ def _tanh_mlp(inputs: np.ndarray, layers: MLP) -> np.ndarray:
 
 
 @njit(cache=True)
-def _tanh_mlp_gradient(over: np.ndarray, inputs: np.ndarray, seen: np.ndarray, layers: MLP) -> Any:
+def _tanh_mlp_gradient(
+    over: np.ndarray, inputs: np.ndarray, seen: np.ndarray, layers: MLP, gradients: MLP
+) -> np.ndarray:
+    """The gradient of the inputs; those of the layers are written."""
     weights, _ = layers
     over = _tanh_gradient(over, seen[2])
-    w3, b3 = np.dot(over.T, seen[1]), _column_sums(over)
+    _linear_gradient(over, seen[1], gradients, 2)
     over = _tanh_gradient(np.dot(over, weights[2]), seen[1])
-    w2, b2 = np.dot(over.T, seen[0]), _column_sums(over)
+    _linear_gradient(over, seen[0], gradients, 1)
     over = _tanh_gradient(np.dot(over, weights[1]), seen[0])
-    w1, b1 = np.dot(over.T, inputs), _column_sums(over)
-    return np.dot(over, weights[0]), ((w1, w2, w3), (b1, b2, b3))
+    _linear_gradient(over, inputs, gradients, 0)
+    below: np.ndarray = np.dot(over, weights[0])
+    return below
+
+
+@njit(cache=True)
+def _linear_gradient(over: np.ndarray, inputs: np.ndarray, gradients: MLP, layer: int) -> None:
+    """Write the gradients of one linear map of an MLP."""
+    np.dot(over.T, inputs, gradients[0][layer])
+    _column_sums(over, gradients[1][layer])
 
 
 @njit(cache=True)
@@ -214,12 +319,11 @@ def _add_row(values: np.ndarray, row: np.ndarray) -> None:
 
 
 @njit(cache=True)
-def _column_sums(values: np.ndarray) -> np.ndarray:
-    total = np.zeros(values.shape[1], np.float32)
+def _column_sums(values: np.ndarray, total: np.ndarray) -> None:
+    total[:] = 0
     for row in range(values.shape[0]):
         for unit in range(values.shape[1]):
             total[unit] += values[row, unit]
-    return total
 
 
 @njit(cache=True, fastmath={"contract", "arcp", "nsz"}, error_model="numpy")

@@ -117,7 +117,8 @@ def train(
             model.train()
             for step in range(state.step, len(batches)):
                 graph, rows = batches[step]()
-                loss = _step(model, optimizer, graph, rows, recipe, derive(seed, "step", state.epoch, step))
+                with _threads(1 if model.one_thread else None):
+                    loss = _step(model, optimizer, graph, rows, recipe, derive(seed, "step", state.epoch, step))
                 state.step, state.loss_sum = step + 1, state.loss_sum + loss
                 if on_step:
                     on_step(Report(state.epoch, step + 1, len(batches), loss))
@@ -238,6 +239,17 @@ def _resume(path: Path, model: LinkPredictor, optimizer: torch.optim.Optimizer, 
             states.setdefault(int(index), {})[name] = value
     optimizer.load_state_dict(optimizer.state_dict() | {"state": states})
     return _State(**note["state"])
+
+
+@contextmanager
+def _threads(count: int | None) -> Iterator[None]:
+    """Let torch use so many threads, or as many as it did."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count or before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 @contextmanager

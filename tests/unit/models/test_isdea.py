@@ -49,7 +49,8 @@ def assert_same_function(model: ISDEA, graph: KnowledgeGraph) -> None:
         twin = twin_of(model, form)
         scores = twin.training_scores(graph, rows[:, None], 0)[:, 0]
         (scores * weight).sum().backward()
-        results.append((scores.detach(), {name: p.grad for name, p in twin.named_parameters()}))
+        gradients = {name: p.grad for name, p in twin.named_parameters()}
+        results.append((scores.detach(), gradients | twin.weights.named(gradients.pop("weights.flat"))))
     (folded, folded_gradients), (literal, literal_gradients) = results
     torch.testing.assert_close(folded, literal, rtol=1e-5, atol=1e-5)
     for name, gradient in folded_gradients.items():
