@@ -20,6 +20,8 @@ Examples:
   anykg train gin my/facts.tsv --out runs/gin --epochs 20 --lr 0.01
 
   anykg train gin EN-FR --out runs/gin --resume
+
+  torchrun --nproc-per-node 2 -m anykg train ultra EN-FR --out runs/ultra
 """
 
 
@@ -52,12 +54,14 @@ def train(
     from anykg.training import loop
     from anykg.training.checkpoint import MODEL_FILE
     from anykg.training.grid import search
+    from anykg.training.workers import join_workers
 
     model_class = MODELS.load(model)
     parse_settings(context.args, model_class)  # complain before anything is read
     tasks = [load_task(name, data_dir) for name in datasets.split(",")]
     graphs = [loop.TrainingGraph(task.name, task.train, task.valid) for task in tasks]
-    console = Console(stderr=True)
+    workers = join_workers(torch.device("cpu"))
+    console = Console(stderr=True, quiet=not workers.leads)
 
     def run(settings: Mapping[str, str], folder: Path) -> str:
         chosen = [*context.args, *(f"--{name}={value}" for name, value in settings.items())]
@@ -73,11 +77,14 @@ def train(
                 out=folder,
                 seed=seed,
                 resume=resume or grid,
+                workers=workers,
                 on_step=lambda r: advance(r.epoch * r.steps + r.step, recipe.epochs * r.steps),
                 on_epoch=lambda record: console.print(_line(record), highlight=False),
             )
         return str(recipe.select)
 
+    if grid and workers.size > 1:
+        raise ConfigError("--grid runs one training after the other in one process; start it without torchrun.")
     if not grid:
         run({}, out)
     elif (out / MODEL_FILE).exists() and not (out / "grid.json").exists():
@@ -87,7 +94,8 @@ def train(
     else:
         best = search(model_class.grid, out, run)
         typer.echo("Best by validation: " + ", ".join(f"{name} {value}" for name, value in best.items()))
-    typer.echo(f"Saved the best weights to {out}. Next: anykg evaluate {out} {datasets.split(',')[0]}")
+    if workers.leads:
+        typer.echo(f"Saved the best weights to {out}. Next: anykg evaluate {out} {datasets.split(',')[0]}")
 
 
 def _line(record: dict[str, float]) -> str:

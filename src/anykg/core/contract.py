@@ -42,6 +42,8 @@ class Recipe:
     """Steps in an epoch, over a part of the targets drawn anew each time; 0 goes through all of them."""
     batch_size: int = 256
     """Target triplets in a step; 0 takes them all at once."""
+    pieces: int = 1
+    """Parts in which a batch is computed, one after the other, their gradients added: less memory, the same step."""
     lr: float = 1e-3
     """Learning rate."""
     weight_decay: float = 0.0
@@ -86,7 +88,7 @@ class Recipe:
     def __post_init__(self) -> None:
         least = {"epochs": 0, "steps_per_epoch": 0, "batch_size": 0, "lr": 0, "weight_decay": 0, "gradient_norm": 0}
         least |= {"negative_entities": 0, "negative_relations": 0, "validation_limit": 0, "patience": 0}
-        for name, smallest in (least | {"validate_every": 1}).items():
+        for name, smallest in (least | {"validate_every": 1, "pieces": 1}).items():
             if getattr(self, name) < smallest:
                 flag = name.replace("_", "-")
                 raise ConfigError(f"--{flag}: expected {smallest} or more, found {getattr(self, name)}.")
@@ -151,10 +153,12 @@ class LinkPredictor(nn.Module):
         rows = torch.stack([heads[:, None].expand(shape), candidates, tails[:, None].expand(shape)], dim=-1)
         return self.score_triplets(encoded, rows.reshape(-1, 3)).view(candidates.shape)
 
-    def training_scores(self, graph: KnowledgeGraph, rows: Tensor, seed: int) -> Tensor:
+    def training_scores(self, graph: KnowledgeGraph, rows: Tensor, seed: int, targets: Tensor | None = None) -> Tensor:
         """Scores [B, 1 + K] of a batch's rows [B, 1 + K, 3], the target first, its negatives after it.
 
-        A target that is a fact of `graph` must not be read off that fact.
+        A target that is a fact of `graph` must not be read off that fact. Where the rows are only a part of a batch,
+        `targets` [G, 3] are those of all of it, so that every part is scored as the whole would be.
         """
+        del targets
         encoded = self.encode(graph, seed)
         return self.score_triplets(encoded, rows.reshape(-1, 3)).view(rows.shape[:2])

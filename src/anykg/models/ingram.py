@@ -216,9 +216,9 @@ class InGram(LinkPredictor):
     def encode(self, graph: KnowledgeGraph, seed: int = 0) -> Encoded:
         return self._encode(graph, seed, self.config.samples)
 
-    def training_scores(self, graph: KnowledgeGraph, rows: Tensor, seed: int) -> Tensor:
+    def training_scores(self, graph: KnowledgeGraph, rows: Tensor, seed: int, targets: Tensor | None = None) -> Tensor:
         """As the contract says, from one draw of the inputs; targets that are facts are taken out of the graph."""
-        graph = _without(graph, rows[:, 0].cpu().numpy())
+        graph = _without(graph, (rows[:, 0] if targets is None else targets).cpu().numpy())
         encoded = self._encode(graph, seed, samples=1)
         return self.score_triplets(encoded, rows.reshape(-1, 3)).view(rows.shape[:2])
 

@@ -145,8 +145,8 @@ class ISDEA(LinkPredictor):
     def score_triplets(self, encoded: Encoded, triplets: Tensor) -> Tensor:
         return torch.cat([self._scores(encoded.graph, triplets[block]) for block in _blocks(len(triplets), ROWS // 4)])
 
-    def training_scores(self, graph: KnowledgeGraph, rows: Tensor, seed: int) -> Tensor:
-        del seed
+    def training_scores(self, graph: KnowledgeGraph, rows: Tensor, seed: int, targets: Tensor | None = None) -> Tensor:
+        del seed, targets  # held out of the graph
         return self._scores(graph, rows.reshape(-1, 3)).view(rows.shape[:2])
 
     def score_tails(

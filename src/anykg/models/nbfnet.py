@@ -151,8 +151,8 @@ class NBFNet(LinkPredictor):
         scores = torch.cat(parts) if parts else self.query.new_zeros(0)
         return scores[order.argsort()]
 
-    def training_scores(self, graph: KnowledgeGraph, rows: Tensor, seed: int) -> Tensor:
-        keep = without_facts(graph, rows[:, 0].cpu().numpy())
+    def training_scores(self, graph: KnowledgeGraph, rows: Tensor, seed: int, targets: Tensor | None = None) -> Tensor:
+        keep = without_facts(graph, (rows[:, 0] if targets is None else targets).cpu().numpy())
         encoded = replace(self._encode_trained(graph), keep=keep)
         scores = self.score_triplets(encoded, as_queries(rows, graph.num_relations))
         return scores.view(rows.shape[:2])

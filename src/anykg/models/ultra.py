@@ -181,12 +181,12 @@ class Ultra(LinkPredictor):
         scores = torch.cat(parts) if parts else triplets.new_zeros(0, dtype=torch.float32)
         return scores[order.argsort()]
 
-    def training_scores(self, graph: KnowledgeGraph, rows: Tensor, seed: int) -> Tensor:
+    def training_scores(self, graph: KnowledgeGraph, rows: Tensor, seed: int, targets: Tensor | None = None) -> Tensor:
         encoded = self.encode(graph, seed)
         queries, which, nodes = group(as_queries(rows, graph.num_relations))
         relations, tables = torch.unique(queries[:, 1] % graph.num_relations, return_inverse=True)
         vectors = self.relation_network(encoded.relations, relations)
-        keep = without_facts(graph, rows[:, 0].cpu().numpy())
+        keep = without_facts(graph, (rows[:, 0] if targets is None else targets).cpu().numpy())
         scores: Tensor = self.entity_network(
             encoded.entities, vectors, tables, queries, keep=keep, targets=(which, nodes)
         )

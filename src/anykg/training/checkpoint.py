@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict
 from importlib.resources import files
@@ -16,13 +17,15 @@ from torch import Tensor
 
 from anykg.core.atomic import atomic_path, write_json
 from anykg.core.contract import LinkPredictor
-from anykg.core.errors import CheckpointError, ConfigError
+from anykg.core.errors import CheckpointError, ConfigError, UnknownName, nearest
 from anykg.core.settings import from_json
 from anykg.models.registry import MODELS
 
 SHIPPED = files("anykg") / "weights"
 """Models that come with the package, a folder each."""
+DEFAULT_MODEL = "anykg-small"
 MODEL_FILE, WEIGHTS_FILE = "model.json", "weights.safetensors"
+_HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 
 
 def save_description(folder: Path, name: str, model: LinkPredictor, trained: Mapping[str, Any]) -> None:
@@ -36,13 +39,11 @@ def save_weights(folder: Path, model: LinkPredictor, note: Mapping[str, Any]) ->
 
 
 def load_model(name_or_folder: Path | str, *, trust: bool = False) -> LinkPredictor:
-    """The model saved in a folder, or shipped under a name, ready to score.
+    """The model saved in a folder, shipped under a name, or kept on the Hugging Face hub (OWNER/NAME), ready to score.
 
     A model that is not one of anykg's own is imported only with `trust`: importing runs its code.
     """
-    folder = Path(name_or_folder)
-    if str(name_or_folder) in shipped():
-        folder = Path(str(SHIPPED)) / str(name_or_folder)
+    folder = folder_of(name_or_folder)
     described = read_description(folder)
     name = described["model"]
     if name not in MODELS.rows and not trust:
@@ -58,6 +59,35 @@ def load_model(name_or_folder: Path | str, *, trust: bool = False) -> LinkPredic
     restore(model, tensors, folder / WEIGHTS_FILE)
     model.eval()
     return model
+
+
+def folder_of(name_or_folder: Path | str) -> Path:
+    """Where a model is, by the name of a shipped one, its folder or its hub id; the last is downloaded."""
+    name = str(name_or_folder)
+    if name in shipped():
+        return Path(str(SHIPPED)) / name
+    folder = Path(name).expanduser()
+    if isinstance(name_or_folder, str) and not folder.exists() and _HUB_ID.fullmatch(name):
+        return _from_hub(name)
+    if not folder.exists() and folder.name == name:
+        raise UnknownName("shipped model or folder", name, nearest(name, shipped()) or shipped())
+    return folder
+
+
+def _from_hub(name: str) -> Path:
+    """The folder a model of the hub was downloaded to."""
+    try:
+        from huggingface_hub import snapshot_download
+    except ImportError as error:
+        raise CheckpointError(
+            f"{name}: there is no such folder, and to fetch it from the hub anykg needs huggingface_hub: "
+            "pip install 'anykg[hub]'."
+        ) from error
+    try:
+        return Path(snapshot_download(name, allow_patterns=[MODEL_FILE, WEIGHTS_FILE]))
+    except Exception as error:  # the hub's errors have no base of their own
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise CheckpointError(f"{name}: there is no such folder, and the hub did not give it ({reason}).") from error
 
 
 def shipped() -> list[str]:

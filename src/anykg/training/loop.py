@@ -31,8 +31,10 @@ from anykg.evaluation.protocol import PROTOCOLS
 from anykg.training.checkpoint import MODEL_FILE, load_tensors, restore, save_description, save_tensors, save_weights
 from anykg.training.epoch import draw_epoch, message_graph
 from anykg.training.losses import loss_of
+from anykg.training.workers import WorkerLost, Workers
 
 LAST_FILE, LOG_FILE = "last.safetensors", "log.jsonl"
+ALONE = Workers()
 SAVE_SECONDS = 60.0
 """At most this much work is lost to a kill."""
 
@@ -81,10 +83,14 @@ def train(
     out: Path,
     seed: int = 0,
     resume: bool = False,
+    workers: Workers = ALONE,
     on_step: OnStep | None = None,
     on_epoch: OnEpoch | None = None,
 ) -> LinkPredictor:
-    """Train, keep the best weights in `out`, and return the model with them."""
+    """Train, keep the best weights in `out`, and return the model with them.
+
+    With several `workers` each of them calls this with the same arguments.
+    """
     task, metric, sign = _selection(recipe)
     if recipe.epochs and not list(model.parameters()):
         raise ConfigError(f"{name} has no parameters: there is nothing to train.")
@@ -97,11 +103,11 @@ def train(
     }
     optimizer = _optimizer(model, recipe)
     state = _State()
-    if (out / MODEL_FILE).exists() and not resume:
+    if workers.leads and (out / MODEL_FILE).exists() and not resume:
         raise ConfigError(f"{out}: holds a model already; pass --resume to go on with its training, or another --out.")
     if (out / LAST_FILE).exists():
         state = _resume(out / LAST_FILE, model, optimizer, trained)
-    else:
+    elif workers.leads:
         save_description(out, name, model, trained | {"made_with": provenance()})
         save_weights(out, model, {"epoch": 0})
     sources = [g.train for g in graphs]
@@ -109,6 +115,8 @@ def train(
 
     def save_last() -> None:
         state.seconds = time.monotonic() - started
+        if not workers.leads:
+            return
         save_tensors(out / LAST_FILE, _tensors(model, optimizer), {"state": asdict(state), "trained": trained})
 
     with _stop_requested() as stopped:
@@ -117,37 +125,46 @@ def train(
             model.train()
             for step in range(state.step, len(batches)):
                 graph, rows = batches[step]()
-                with _threads(1 if model.one_thread else None):
-                    loss = _step(model, optimizer, graph, rows, recipe, derive(seed, "step", state.epoch, step))
+                number = derive(seed, "step", state.epoch, step)
+                try:
+                    with _threads(1 if model.one_thread else None):
+                        loss, stop = _step(model, optimizer, graph, rows, recipe, number, workers, stopped())
+                except WorkerLost as error:
+                    save_last()  # the weights are those before the step
+                    raise Interrupted(f"{error} Go on with --resume --out {out}.") from error
                 state.step, state.loss_sum = step + 1, state.loss_sum + loss
                 if on_step:
                     on_step(Report(state.epoch, step + 1, len(batches), loss))
-                if stopped() or time.monotonic() - saved_at > SAVE_SECONDS:
+                stop = stop or (workers.size == 1 and stopped())
+                if stop or time.monotonic() - saved_at > SAVE_SECONDS:
                     save_last()
                     saved_at = time.monotonic()
-                if stopped():
+                if stop:
                     raise Interrupted(f"Stopped in epoch {state.epoch + 1}; go on with --resume --out {out}.")
             record: dict[str, Any] = {"epoch": state.epoch + 1, "loss": state.loss_sum / max(len(batches), 1)}
             state.epoch, state.step, state.loss_sum = state.epoch + 1, 0, 0.0
             if state.epoch % recipe.validate_every == 0 or state.epoch == recipe.epochs:
-                value = _validate(model, graphs, recipe, task, metric, seed)
+                value = workers.told(_validate(model, graphs, recipe, task, metric, seed) if workers.leads else None)
                 if value is not None:
                     record[f"{task}/{metric}"] = value
                 # With nothing to select on, the last weights are the best there are.
                 if value is None or state.best is None or sign * value > sign * state.best:
                     state.best, state.stale = value, 0
-                    save_weights(out, model, record)
+                    if workers.leads:
+                        save_weights(out, model, record)
                 else:
                     state.stale += 1
             record["seconds"] = round(time.monotonic() - started, 3)
             state.log.append(record)
             save_last()
             saved_at = time.monotonic()
-            write_text(out / LOG_FILE, "".join(json.dumps(line) + "\n" for line in state.log))
+            if workers.leads:
+                write_text(out / LOG_FILE, "".join(json.dumps(line) + "\n" for line in state.log))
             if on_epoch:
                 on_epoch(record)
-            if stopped():
+            if workers.size == 1 and stopped():  # several learn of it, all at once, from their next step
                 raise Interrupted(f"Stopped after epoch {state.epoch}; go on with --resume --out {out}.")
+    workers.told(None)  # the best weights are written
     best, _ = load_tensors(out / "weights.safetensors")
     restore(model, best, out / "weights.safetensors")
     return model.eval()
@@ -160,18 +177,33 @@ def _step(
     rows: np.ndarray,
     recipe: Recipe,
     seed: int,
-) -> float:
+    workers: Workers,
+    stopped: bool,
+) -> tuple[float, bool]:
+    """The loss of the whole batch, and whether any worker was asked to stop."""
     optimizer.zero_grad(set_to_none=True)
     device = next(model.parameters()).device
-    loss = loss_of(model.training_scores(graph, torch.from_numpy(rows).to(device), seed), recipe)
-    loss.backward()  # type: ignore[no-untyped-call]
+    batch = torch.from_numpy(rows).to(device)
+    shares = workers.shares(len(batch), recipe.pieces)
+    targets = None if len(shares) == workers.size == 1 else batch[:, 0]
+    value = torch.zeros((), device=device)
+    for share in shares:
+        part = loss_of(model.training_scores(graph, batch[share], seed, targets), recipe)
+        loss = part * ((share.stop - share.start) / len(batch))  # losses are means over rows
+        loss.backward()
+        value += loss.detach()
+    asked = torch.tensor(float(stopped), device=device)
+    if workers.size > 1:
+        for parameter in model.parameters():
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+        workers.add_up([*(p.grad for p in model.parameters() if p.grad is not None), value, asked])
     if recipe.gradient_norm:
         torch.nn.utils.clip_grad_norm_(model.parameters(), recipe.gradient_norm)
     optimizer.step()
-    value = loss.item()
-    if not np.isfinite(value):
-        raise ConfigError(f"The loss became {value}; lower the learning rate (now {recipe.lr}).")
-    return value
+    if not np.isfinite(value.item()):
+        raise ConfigError(f"The loss became {value.item()}; lower the learning rate (now {recipe.lr}).")
+    return value.item(), bool(asked.item())
 
 
 def _validate(

@@ -1,0 +1,71 @@
+"""Processes that train one model together, as `torchrun` starts them: each computes a share of every batch.
+
+Every worker draws the same batches from the same streams and holds the same weights. Gradients are summed before each
+step, so the losses are those of one process with the same batch. The first worker alone validates and writes files.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, distributed
+
+from anykg.core.errors import Interrupted
+
+
+class WorkerLost(Interrupted):
+    """Another process of the run is gone."""
+
+
+class Workers(NamedTuple):
+    """Which of how many processes this is."""
+
+    rank: int = 0
+    size: int = 1
+
+    @property
+    def leads(self) -> bool:
+        """Whether this one validates and writes."""
+        return self.rank == 0
+
+    def shares(self, count: int, pieces: int) -> list[slice]:
+        """What of `count` rows this worker computes, in `pieces` parts; empty parts are left out."""
+        total = self.size * pieces
+        mine = range(self.rank * pieces, (self.rank + 1) * pieces)
+        bounds = [slice(count * part // total, count * (part + 1) // total) for part in mine]
+        return [part for part in bounds if part.stop > part.start]
+
+    def add_up(self, tensors: Sequence[Tensor]) -> None:
+        """Replace each tensor by its sum over all workers."""
+        if self.size == 1:
+            return
+        flat = torch.cat([tensor.reshape(-1) for tensor in tensors])
+        try:
+            distributed.all_reduce(flat)
+        except RuntimeError as error:  # the others cannot be heard any more
+            raise WorkerLost("A process that trains along was lost.") from error
+        for tensor, part in zip(tensors, torch.split(flat, [tensor.numel() for tensor in tensors]), strict=True):
+            tensor.copy_(part.view_as(tensor))
+
+    def told(self, value: float | None) -> float | None:
+        """What the first worker says."""
+        if self.size == 1:
+            return value
+        said = [value]
+        try:
+            distributed.broadcast_object_list(said, src=0)
+        except RuntimeError as error:
+            raise WorkerLost("A process that trains along was lost.") from error
+        return said[0]
+
+
+def join_workers(device: torch.device) -> Workers:
+    """This process among those that `torchrun` started, or alone."""
+    size = int(os.environ.get("WORLD_SIZE", "1"))
+    if size == 1:
+        return Workers()
+    distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")
+    return Workers(distributed.get_rank(), size)
