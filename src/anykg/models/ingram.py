@@ -15,9 +15,10 @@ And two that do: equal affinities share a bin, and an entity that nothing arrive
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -186,6 +187,12 @@ class InGram(LinkPredictor):
         select="node/mrr",
         patience=10,
     )
+    grid: ClassVar = {
+        "margin": ("1", "2"),
+        "lr": ("0.0005", "0.001"),
+        "entity_layers": ("2", "3", "4"),
+        "relation_layers": ("2", "3", "4"),
+    }
 
     def __init__(self, config: InGramConfig = InGramConfig()) -> None:  # noqa: B008 - frozen
         super().__init__()
@@ -256,14 +263,16 @@ class InGram(LinkPredictor):
 
     def _encode(self, graph: KnowledgeGraph, seed: int, samples: int) -> Encoded:
         edges = graph.derive(build_edges, self.config.bins)
-        draws = []
-        for sample in range(samples):
+
+        def draw(sample: int) -> tuple[Tensor, Tensor]:
             entities = self._inputs(graph.num_entities, self.config.entity_width, seed, "entity inputs", sample)
             relations = self._inputs(
                 2 * graph.num_relations, self.config.relation_width, seed, "relation inputs", sample
             )
             entities, relations = self.represent(edges, entities, relations)
-            draws.append((entities, self.relation_score(relations[: graph.num_relations])))
+            return entities, self.relation_score(relations[: graph.num_relations])
+
+        draws = [draw(0)] if samples == 1 else _side_by_side(draw, samples)
         entities, relations = (torch.cat(vectors, dim=1) for vectors in zip(*draws, strict=True))  # [., M d]
         return Encoded(entities, relations, samples)
 
@@ -284,6 +293,17 @@ class InGram(LinkPredictor):
             encoded.entities.index_select(0, tails),
         )
         return (parts[0] * parts[1] * parts[2]).view(len(triplets), encoded.samples, -1).sum(-1)
+
+
+def _side_by_side(draw: Callable[[int], tuple[Tensor, Tensor]], samples: int) -> list[tuple[Tensor, Tensor]]:
+    """All draws, one to a core: cores that work on draws of their own never wait for one another."""
+    threads = torch.get_num_threads()
+    if threads == 1 or torch.is_grad_enabled():
+        return [draw(sample) for sample in range(samples)]
+    with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+        draws = list(pool.map(torch.no_grad()(draw), range(samples)))
+    torch.set_num_threads(threads)  # what the workers set holds for threads that come after them
+    return draws
 
 
 def import_ingram_weights(weights: Mapping[str, Tensor]) -> InGram:
