@@ -60,6 +60,19 @@ def test_models_are_listed_with_their_settings() -> None:
     assert "--positive-weight" in call("models", "gin")
 
 
+def test_settings_of_a_trained_model(facts: Path, tmp_path: Path) -> None:
+    small = ["--entity-width", "4", "--relation-width", "4", "--entity-layers", "1", "--relation-layers", "1"]
+    call("train", "ingram", facts, "--out", tmp_path / "run", "--epochs", "1", *small)
+    ranks = tmp_path / "ranks.tsv"
+    arguments = ("evaluate", tmp_path / "run", facts, "--samples", "4", "--format", "json", "--ranks", ranks)
+    result = json.loads(call(*arguments))
+    lines = [line.split("\t") for line in ranks.read_text(encoding="utf-8").splitlines()]
+    assert len(lines) == 1 + result["counts"]["ranked"]
+    found = [float(line[lines[0].index("score_error")]) for line in lines[1:]]
+    assert sum(found) / len(found) == pytest.approx(result["score_errors"]["mean"], rel=1e-4)
+    assert "--entity-width" in errors("evaluate", tmp_path / "run", facts, "--entity-width", "8")
+
+
 @pytest.mark.parametrize("command", [[], ["train"], ["evaluate"], ["verify"], ["models"], ["data"], ["reproduce"]])
 def test_help_has_examples(command: list[str]) -> None:
     printed = call(*command, "--help")

@@ -17,7 +17,11 @@ Examples:
 
   anykg evaluate runs/gin EN-FR --task relation --protocol full --format json --out result.json
 
+  anykg evaluate runs/ingram EN-FR --samples 10 --ranks ranks.tsv
+
   anykg evaluate random EN-FR
+
+A setting of the model that training did not fix, such as InGram's --samples, can be given as --name value.
 """
 
 
@@ -45,10 +49,13 @@ class FormatName(StrEnum):
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("evaluate", help=EXAMPLES)(evaluate)
+    app.command("evaluate", help=EXAMPLES, context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(
+        evaluate
+    )
 
 
 def evaluate(
+    context: typer.Context,
     checkpoint: Annotated[str, typer.Argument(help="A trained model's folder, or `random`.")],
     dataset: Annotated[str, typer.Argument(help="A dataset's name, or a path to its files.")],
     task: Annotated[TaskName, typer.Option(help="(h, r, ?) or (h, ?, t).")] = TaskName.NODE,
@@ -59,19 +66,21 @@ def evaluate(
     limit: Annotated[int | None, typer.Option(help="A sample of so many test triplets.", min=1)] = None,
     output: Annotated[FormatName, typer.Option("--format", help="How to print.")] = FormatName.TABLE,
     out: Annotated[Path | None, typer.Option(help="Write the JSON result here as well.")] = None,
+    ranks: Annotated[Path | None, typer.Option(help="Write the rank of every answer here, as TSV.")] = None,
     data_dir: Annotated[Path | None, typer.Option(help="Where the datasets are.")] = None,
     trust: Annotated[bool, typer.Option("--trust", help="Import a checkpoint's own model class.")] = False,
 ) -> None:
     import json
 
     from anykg.cli.progress import progress_bar
-    from anykg.core.atomic import write_json
+    from anykg.cli.settings import configured
+    from anykg.core.atomic import atomic_path, write_json
     from anykg.core.errors import UnknownName
     from anykg.data.catalog import load_task
     from anykg.evaluation import evaluate as run
     from anykg.evaluation.protocol import protocol_named
     from anykg.evaluation.ranks import Ties
-    from anykg.evaluation.report import as_json
+    from anykg.evaluation.report import as_json, as_table
     from anykg.models.random import RandomScorer
     from anykg.training.checkpoint import load_model
 
@@ -79,6 +88,7 @@ def evaluate(
         raise UnknownName("rule for ties", ties, list(Ties))
     chosen = protocol_named(protocol).with_sides(sides.value if sides else None)
     model = RandomScorer() if checkpoint == "random" else load_model(checkpoint, trust=trust)
+    model = configured(model, context.args)
     loaded = load_task(dataset, data_dir)
     with progress_bar("ranking") as advance:
         evaluation = run.evaluate(
@@ -102,6 +112,9 @@ def evaluate(
     )
     if out:
         write_json(out, result)
+    if ranks:
+        with atomic_path(ranks) as path:
+            as_table(evaluation, loaded.observed, Ties(ties) if ties else None).write_csv(path, separator="\t")
     if output is FormatName.JSON:
         typer.echo(json.dumps(result, indent=1, ensure_ascii=False))
     else:
@@ -127,6 +140,10 @@ def _print(result: dict[str, Any]) -> None:
     for name, row in rows.items():
         table.add_row(name, f"{row['count']:,}", *(_number(metric, row[metric]) for metric in METRICS))
     console.print(table)
+    if errors := result["score_errors"]:
+        console.print(
+            f"Standard error of an answer's score: {errors['mean']:.3g} on average, at most {errors['largest']:.3g}."
+        )
 
 
 def _caption(counts: dict[str, int]) -> str:

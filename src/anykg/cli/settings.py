@@ -26,6 +26,20 @@ def parse_settings(arguments: Sequence[str], model: type[LinkPredictor]) -> tupl
     return changed(config, values[config]), changed(recipe, values[recipe])
 
 
+def configured(model: LinkPredictor, arguments: Sequence[str]) -> LinkPredictor:
+    """The trained model under the settings named in `arguments`, where its weights allow them."""
+    if not arguments:
+        return model
+    config = changed(model.config, dict(_pairs(arguments)))
+    try:
+        return model.with_config(**dataclasses.asdict(config))
+    except RuntimeError as error:
+        named = ", ".join(arguments[::2])
+        raise ConfigError(
+            f"{named}: the weights were trained under another value; train a model with this one."
+        ) from error
+
+
 def _pairs(arguments: Sequence[str]) -> list[tuple[str, str]]:
     """`--name value` and `--name=value` as pairs, dashes in names as underscores."""
     pairs, rest = [], list(arguments)

@@ -153,6 +153,11 @@ class LinkPredictor(nn.Module):
         rows = torch.stack([heads[:, None].expand(shape), candidates, tails[:, None].expand(shape)], dim=-1)
         return self.score_triplets(encoded, rows.reshape(-1, 3)).view(candidates.shape)
 
+    def score_errors(self, encoded: Any, triplets: Tensor) -> Tensor | None:
+        """Standard errors [B] of the scores of triplets [B, 3], from a model that averages over random draws."""
+        del encoded, triplets
+        return None
+
     def training_scores(self, graph: KnowledgeGraph, rows: Tensor, seed: int, targets: Tensor | None = None) -> Tensor:
         """Scores [B, 1 + K] of a batch's rows [B, 1 + K, 3], the target first, its negatives after it.
 

@@ -44,6 +44,8 @@ class Evaluation:
     """How many there are, of which `triplets` may be a sample."""
     unrankable: int
     """Questions that have no candidate besides the answer; left out."""
+    score_errors: np.ndarray | None = None
+    """[Q] the standard error of each answer's score, from a model that averages over random draws."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +115,14 @@ def evaluate(
         ranks=ranks[rankable],
         test_triplets=len(test),
         unrankable=int((~rankable).sum()),
+        score_errors=_score_errors(model, encoded, asked[rankable]),
     )
+
+
+@torch.no_grad()
+def _score_errors(model: LinkPredictor, encoded: object, triplets: np.ndarray) -> np.ndarray | None:
+    errors = model.score_errors(encoded, torch.from_numpy(triplets).to(_device(model)))
+    return None if errors is None else errors.cpu().numpy()
 
 
 def _ask(triplets: np.ndarray, num_relations: int, task: Task, protocol: Protocol) -> list[_Questions]:
@@ -151,7 +160,7 @@ def _rank(
     task: Task,
 ) -> Ranks:
     score = model.score_tails if task == "node" else model.score_relations
-    device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
+    device = _device(model)
     answers = torch.from_numpy(questions.answers).to(device)
     if negatives is not None:
         columns = torch.cat([answers[:, None], torch.from_numpy(negatives).to(device)], dim=1)  # [B, 1 + C]
@@ -166,6 +175,10 @@ def _rank(
     taken = _as_mask(lookup(pairs[:, 0], pairs[:, 1]), scores.shape[1]).to(device)
     row = torch.from_numpy(place.reshape(-1)).to(device)
     return rank(scores[row], answers, taken[row])
+
+
+def _device(model: LinkPredictor) -> torch.device:
+    return next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
 
 
 def _as_mask(lists: Ragged, width: int) -> Tensor:

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from anykg.core.provenance import provenance
 from anykg.data.graph import KnowledgeGraph
@@ -56,8 +57,32 @@ def as_json(
         "by_side": {str(s): _part(ranks, evaluation.sides == s) for s in np.unique(evaluation.sides)},
         "by_stratum": {name: _part(ranks, evaluation.strata == i) for i, name in enumerate(STRATA)},
         "by_relation": {observed.relations[r]: _part(ranks, relations == r) for r in np.unique(relations)},
+        "score_errors": _error_summary(evaluation.score_errors),
         "made_with": provenance(),
     }
+
+
+def as_table(evaluation: Evaluation, observed: KnowledgeGraph, ties: Ties | None = None) -> pl.DataFrame:
+    """One row for each question: the test triplet by name, what was asked for, the answer's rank."""
+    entities, relations = observed.entities, observed.relations
+    heads, kinds, tails = evaluation.triplets.T
+    columns: dict[str, Any] = {
+        "head": [entities[i] for i in heads],
+        "relation": [relations[i] for i in kinds],
+        "tail": [entities[i] for i in tails],
+        "asked": evaluation.sides,
+        "rank": evaluation.ranks.by(ties or evaluation.protocol.ties, evaluation.seed),
+        "candidates": evaluation.ranks.candidates,
+        "half_links_seen": [STRATA[i] for i in evaluation.strata],
+    }
+    if evaluation.score_errors is not None:
+        columns["score_error"] = evaluation.score_errors
+    return pl.DataFrame(columns)
+
+
+def _error_summary(errors: np.ndarray | None) -> dict[str, float] | None:
+    """How sure a model that averages over draws is of its scores of the answers."""
+    return None if errors is None else {"mean": float(errors.mean()), "largest": float(errors.max())}
 
 
 def _part(ranks: np.ndarray, keep: np.ndarray) -> dict[str, float | int | None]:

@@ -19,7 +19,7 @@ from anykg.experiments.recipe import Experiment, ModelRow
 from anykg.experiments.runs import KINDS, read_results
 
 METRICS = {"hits@10": "Hits@10", "hits@5": "Hits@5", "hits@1": "Hits@1", "mrr": "MRR"}
-KEPT = ("protocol", "seed", "counts", "metrics", "standard_errors", "ties", "by_stratum", "made_with")
+KEPT = ("protocol", "seed", "counts", "metrics", "standard_errors", "ties", "by_stratum", "score_errors", "made_with")
 """What a results file keeps of each evaluation; the rest stays in the run's folder."""
 
 Published = dict[tuple[str, str, str, str], tuple[float, float]]
@@ -41,7 +41,7 @@ def collect(experiment: Experiment, runs: Path, results: Path) -> None:
 
 
 def _kept(result: dict[str, Any]) -> dict[str, Any]:
-    return {kind: {key: result[kind][key] for key in KEPT} for kind in KINDS}
+    return {kind: {key: result[kind].get(key) for key in KEPT} for kind in KINDS}
 
 
 def load_published(name: str) -> Published:

@@ -240,12 +240,10 @@ class InGram(LinkPredictor):
     def score_triplets(self, encoded: Encoded, triplets: Tensor) -> Tensor:
         return self._score_draws(encoded, triplets).mean(-1)
 
-    def score_with_error(self, encoded: Encoded, triplets: Tensor) -> tuple[Tensor, Tensor]:
-        """Scores [B] of triplets [B, 3] and their standard errors [B] over the draws."""
-        if encoded.samples < 2:
-            raise ConfigError(f"A standard error needs at least 2 samples, found {encoded.samples}; set samples.")
-        draws = self._score_draws(encoded, triplets)  # [B, M]
-        return draws.mean(-1), draws.std(-1) / math.sqrt(encoded.samples)
+    def score_errors(self, encoded: Encoded, triplets: Tensor) -> Tensor | None:
+        if encoded.samples == 1:
+            return None
+        return self._score_draws(encoded, triplets).std(-1) / math.sqrt(encoded.samples)
 
     def score_tails(
         self, encoded: Encoded, heads: Tensor, relations: Tensor, candidates: Tensor | None = None

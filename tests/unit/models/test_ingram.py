@@ -89,9 +89,9 @@ def test_errors_fall_as_the_root_of_the_samples():
     with torch.no_grad():
         one = _draws(model.with_samples(300), graph, triplets, 0).std(1)
         many = model.with_samples(16)
-        sixteen, errors = zip(
-            *(many.score_with_error(many.encode(graph, seed), triplets) for seed in range(100)), strict=True
-        )
+        encoded = [many.encode(graph, seed) for seed in range(100)]
+        sixteen = [many.score_triplets(one_encoded, triplets) for one_encoded in encoded]
+        errors = [many.score_errors(one_encoded, triplets) for one_encoded in encoded]
     spread = torch.stack(sixteen).std(0)
     assert float((one / spread).log().mean().exp()) == pytest.approx(4, rel=0.15)
     reported = torch.stack(errors).square().mean(0).sqrt()
@@ -104,14 +104,11 @@ def test_samples_average_triplet_scores():
     triplets = _all_triplets(graph)
     encoded = model.encode(graph, 5)
     draws = _draws(model, graph, triplets, 5)
-    mean, error = model.score_with_error(encoded, triplets)
     torch.testing.assert_close(model.score_triplets(encoded, triplets), draws.mean(1))
-    torch.testing.assert_close(mean, draws.mean(1))
-    torch.testing.assert_close(error, draws.std(1) / 3**0.5)
+    torch.testing.assert_close(model.score_errors(encoded, triplets), draws.std(1) / 3**0.5)
     torch.testing.assert_close(_draws(model.with_samples(1), graph, triplets, 5)[:, 0], draws[:, 0])
     one = model.with_samples(1).encode(graph)
-    with pytest.raises(ConfigError, match="at least 2 samples"):
-        model.score_with_error(one, triplets)
+    assert model.score_errors(one, triplets) is None
 
 
 @torch.no_grad()
