@@ -42,10 +42,16 @@ class Recipe:
     """Steps in an epoch, over a part of the targets drawn anew each time; 0 goes through all of them."""
     batch_size: int = 256
     """Target triplets in a step; 0 takes them all at once."""
+    batch_nodes: int = 0
+    """At most so many entities times targets in a step, so that large graphs have smaller batches; 0 sets no bound."""
+    mixture: Literal["size", "sqrt", "even"] = "size"
+    """How often each of several graphs is learnt from: by its targets, by their square root, or all equally."""
     pieces: int = 1
     """Parts in which a batch is computed, one after the other, their gradients added: less memory, the same step."""
     lr: float = 1e-3
     """Learning rate."""
+    schedule: Literal["constant", "linear"] = "constant"
+    """Keep the learning rate, or let it fall to 0 by the last step."""
     weight_decay: float = 0.0
     """L2 penalty (adam) or decoupled decay (adamw)."""
     optimizer: Literal["adam", "adamw"] = "adam"
@@ -87,7 +93,13 @@ class Recipe:
 
     def __post_init__(self) -> None:
         least = {"epochs": 0, "steps_per_epoch": 0, "batch_size": 0, "lr": 0, "weight_decay": 0, "gradient_norm": 0}
-        least |= {"negative_entities": 0, "negative_relations": 0, "validation_limit": 0, "patience": 0}
+        least |= {
+            "batch_nodes": 0,
+            "negative_entities": 0,
+            "negative_relations": 0,
+            "validation_limit": 0,
+            "patience": 0,
+        }
         for name, smallest in (least | {"validate_every": 1, "pieces": 1}).items():
             if getattr(self, name) < smallest:
                 flag = name.replace("_", "-")

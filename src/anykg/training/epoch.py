@@ -36,10 +36,23 @@ def message_graph(graph: KnowledgeGraph, recipe: Recipe, seed: int) -> Knowledge
 
 
 def draw_epoch(graphs: Sequence[KnowledgeGraph], recipe: Recipe, seed: int, epoch: int) -> list[Draw]:
-    """The batches of an epoch, in order, each drawn when called; graphs take turns in proportion to their targets."""
-    draws = [draw for place, graph in enumerate(graphs) for draw in _draws(graph, recipe, seed, epoch, place)]
-    order = stream(seed, "order", epoch).permutation(len(draws)) if len(graphs) > 1 else np.arange(len(draws))
-    return [draws[i] for i in order[: recipe.steps_per_epoch or None]]
+    """The batches of an epoch, in order, each drawn when called; several graphs take turns as the recipe says."""
+    by_graph = [_draws(graph, recipe, seed, epoch, place) for place, graph in enumerate(graphs)]
+    random = stream(seed, "order", epoch)
+    if recipe.mixture == "size":
+        draws = [draw for part in by_graph for draw in part]
+        order = random.permutation(len(draws)) if len(graphs) > 1 else np.arange(len(draws))
+        return [draws[i] for i in order[: recipe.steps_per_epoch or None]]
+    sizes = np.array([len(graph) for graph in graphs], float)
+    shares = np.sqrt(sizes) if recipe.mixture == "sqrt" else np.ones(len(graphs))
+    chosen = random.choice(len(graphs), recipe.steps_per_epoch or sum(map(len, by_graph)), p=shares / shares.sum())
+    turns = np.zeros(len(graphs), int)
+    result = []
+    for place in chosen:
+        part = by_graph[place]
+        result.append(part[turns[place] % len(part)])  # a small graph may come around again
+        turns[place] += 1
+    return result
 
 
 def _draws(graph: KnowledgeGraph, recipe: Recipe, seed: int, epoch: int, place: int) -> list[Draw]:
@@ -53,6 +66,8 @@ def _draws(graph: KnowledgeGraph, recipe: Recipe, seed: int, epoch: int, place: 
         targets = np.concatenate([targets, graph.inverted(targets)])
     order = stream(seed, "targets", epoch, place).permutation(len(targets))
     size = recipe.batch_size or len(targets)
+    if recipe.batch_nodes:
+        size = min(size, max(recipe.batch_nodes // graph.num_entities, 1))
     parts = [order[start : start + size] for start in range(0, len(order), size)]
     if recipe.sides == "halves":  # which half a target is in depends on its batch, so each batch draws its own
         names = [("negatives", place, epoch, number) for number in range(len(parts))]

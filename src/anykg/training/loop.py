@@ -126,6 +126,7 @@ def train(
             for step in range(state.step, len(batches)):
                 graph, rows = batches[step]()
                 number = derive(seed, "step", state.epoch, step)
+                _set_rate(optimizer, recipe, (state.epoch + step / len(batches)) / recipe.epochs)
                 try:
                     with _threads(1 if model.one_thread else None):
                         loss, stop = _step(model, optimizer, graph, rows, recipe, number, workers, stopped())
@@ -247,6 +248,12 @@ def _optimizer(model: LinkPredictor, recipe: Recipe) -> torch.optim.Optimizer:
     parameters = list(model.parameters()) or [torch.nn.Parameter(torch.zeros(1))]
     kind = torch.optim.Adam if recipe.optimizer == "adam" else torch.optim.AdamW
     return kind(parameters, lr=recipe.lr, weight_decay=recipe.weight_decay, fused=True)
+
+
+def _set_rate(optimizer: torch.optim.Optimizer, recipe: Recipe, done: float) -> None:
+    """The learning rate after a share of the training."""
+    for group in optimizer.param_groups:
+        group["lr"] = recipe.lr * (1 - done) if recipe.schedule == "linear" else recipe.lr
 
 
 def _tensors(model: LinkPredictor, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:

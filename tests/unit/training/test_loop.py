@@ -63,6 +63,20 @@ def test_interrupted_and_resumed_equals_uninterrupted(tmp_path: Path, count: int
     assert len(logs[0]) == 3
 
 
+def test_the_rate_falls_to_nothing(tmp_path: Path) -> None:
+    rates: list[float] = []
+    step = torch.optim.Adam.step
+
+    def spied(self: torch.optim.Adam, *arguments: object) -> object:
+        rates.append(self.param_groups[0]["lr"])
+        return step(self, *arguments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch.optim.Adam, "step", spied)
+        train("graphconv", model(), graphs(), replace(RECIPE, schedule="linear"), out=tmp_path / "run")
+    assert rates == pytest.approx([RECIPE.lr * (1 - i / len(rates)) for i in range(len(rates))])
+
+
 def test_killed_and_resumed_equals_uninterrupted(tmp_path: Path) -> None:
     """kill -9 at some step, whatever it is: nothing is half-written and the end is the same."""
     (tmp_path / "facts.tsv").write_text(

@@ -1,0 +1,45 @@
+"""What an epoch draws: from which graphs, in batches of which size, the same again from the same seed."""
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from anykg.core.contract import Recipe
+from anykg.training.epoch import draw_epoch
+from graphs import random_graph
+
+GRAPHS = [random_graph(30, 2, 400, 0), random_graph(60, 2, 100, 1)]
+RECIPE = Recipe(batch_size=4, negative_entities=2, sides="halves", steps_per_epoch=400)
+
+
+def counted(recipe: Recipe, epoch: int = 0) -> Counter[int]:
+    return Counter(draw().graph.num_entities for draw in draw_epoch(GRAPHS, recipe, 0, epoch))
+
+
+@pytest.mark.parametrize(("mixture", "share"), [("sqrt", 2 / 3), ("even", 1 / 2)])
+def test_graphs_are_learnt_from_as_often_as_asked(mixture: str, share: float) -> None:
+    found = counted(replace(RECIPE, mixture=mixture))
+    assert found.total() == 400  # the small graph has 25 batches and comes around again
+    assert found[30] / 400 == pytest.approx(share, abs=0.08)
+
+
+def test_by_size_every_target_comes_once() -> None:
+    found = counted(replace(RECIPE, steps_per_epoch=0))
+    assert found == {30: len(GRAPHS[0]) // 4, 60: -(-len(GRAPHS[1]) // 4)}
+
+
+def test_the_same_epoch_is_drawn_again() -> None:
+    recipe = replace(RECIPE, mixture="sqrt", steps_per_epoch=20)
+    first, again = ([draw().rows for draw in draw_epoch(GRAPHS, recipe, 3, 1)] for _ in range(2))
+    assert all(np.array_equal(a, b) for a, b in zip(first, again, strict=True))
+    other = [draw().rows for draw in draw_epoch(GRAPHS, recipe, 3, 2)]
+    assert not all(np.array_equal(a, b) for a, b in zip(first, other, strict=True))
+
+
+def test_large_graphs_have_smaller_batches() -> None:
+    recipe = replace(RECIPE, batch_nodes=90, steps_per_epoch=0)
+    sizes = {(d.graph.num_entities, len(d.rows)) for d in (draw() for draw in draw_epoch(GRAPHS, recipe, 0, 0))}
+    assert max(size for nodes, size in sizes if nodes == 30) == 3
+    assert max(size for nodes, size in sizes if nodes == 60) == 1
