@@ -1,7 +1,8 @@
 """anykg predicts missing facts in any knowledge graph.
 
 >>> import anykg
->>> graph = anykg.read_graph("facts.tsv")       # doctest: +SKIP
+>>> graph = anykg.read_graph("facts.tsv")                               # doctest: +SKIP
+>>> anykg.predict(graph, head="Marie Curie", relation="field of work")  # doctest: +SKIP
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from anykg.answers import Question as Question
-    from anykg.answers import predict as predict
+    from anykg.answers.check import check as check
+    from anykg.answers.predict import predict as predict
+    from anykg.answers.questions import Question as Question
+    from anykg.answers.table import Answers as Answers
     from anykg.core.contract import LinkPredictor as LinkPredictor
     from anykg.core.contract import Symmetry as Symmetry
     from anykg.data.graph import KnowledgeGraph as KnowledgeGraph
@@ -21,21 +24,25 @@ if TYPE_CHECKING:
     from anykg.training.checkpoint import load_model as load_model
 
 _PLACES = {
+    "Answers": "anykg.answers.table",
     "KnowledgeGraph": "anykg.data.graph",
     "LinkPredictor": "anykg.core.contract",
-    "Question": "anykg.answers",
+    "Question": "anykg.answers.questions",
     "Symmetry": "anykg.core.contract",
+    "check": "anykg.answers.check",
     "load_model": "anykg.training.checkpoint",
-    "predict": "anykg.answers",
+    "predict": "anykg.answers.predict",
     "read_graph": "anykg.data.read",
 }
 
 __all__ = [
+    "Answers",
     "KnowledgeGraph",
     "LinkPredictor",
     "Question",
     "Symmetry",
     "__version__",
+    "check",
     "load_model",
     "predict",
     "read_graph",

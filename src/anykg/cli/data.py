@@ -1,4 +1,4 @@
-"""`anykg data`: list, describe and download datasets."""
+"""`anykg data`: list, describe, download, split and build datasets."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Column, Table
 
+from anykg.cli import build, split
 from anykg.cli.reading import Literals, reading_of
 
 if TYPE_CHECKING:
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
     from anykg.data.fetch import Fetched
     from anykg.data.statistics import GraphStatistics
 
-app = typer.Typer(help="List, describe and download datasets.", no_args_is_help=True)
+app = typer.Typer(help="List, describe, download, split and build datasets.", no_args_is_help=True)
+app.add_typer(build.app, name="build")
+split.register(app)
 
 DataDir = Annotated[
     Path | None,

@@ -9,51 +9,59 @@ QUESTIONS = (
     {"relation": "member of", "tail": "European Union"},
     {"head": "Taiwan", "tail": "United Nations"},
 )
+COMPLETED = ("official language", "widely spoken language")
+RELATIONS = 5
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("demo", help="Predict hidden facts about countries with a model that never saw this graph.")(demo)
+    app.command("demo", help="Check, predict and complete a graph of countries with a model that never saw it.")(demo)
 
 
 def demo() -> None:
-    from anykg.answers import Question, predict
-    from anykg.cli.predict import print_answers
+    from rich.console import Console
+
+    from anykg.answers.check import check
+    from anykg.answers.complete import complete
+    from anykg.answers.predict import predict
+    from anykg.answers.questions import Question, look_up
+    from anykg.cli.check import print_report
+    from anykg.cli.progress import progress_bar
     from anykg.data.catalog import load_graph
-    from anykg.data.split import hold_out
-    from anykg.evaluation.evaluate import evaluate
-    from anykg.evaluation.metrics import summarise
-    from anykg.evaluation.protocol import PROTOCOLS
     from anykg.evaluation.symmetry import verify
-    from anykg.training.checkpoint import load_model
+    from anykg.training.checkpoint import DEFAULT_MODEL, load_model
 
-    atlas, model = load_graph("atlas"), load_model("anykg-small")
-    typer.echo(f"atlas, facts about the world's countries: {atlas}")
-    known, hidden = hold_out(atlas, 0.1, 0, "demo")
+    atlas, model, console = load_graph("atlas"), load_model(DEFAULT_MODEL), Console()
     typer.echo(
-        f"{len(hidden)} facts are hidden. The model was trained on other graphs; none of these names is known to it.\n"
+        f"atlas, facts about the world's countries: {atlas.num_triplets:,} facts, {atlas.num_entities:,} entities, "
+        f"{atlas.num_relations} relations.\n{DEFAULT_MODEL} was trained on other graphs and reads no names."
     )
+    _title("How far to trust it here?", "anykg check atlas")
+    with progress_bar("checking") as advance:
+        report = check(atlas, model=model, name=DEFAULT_MODEL, progress=advance)
+    print_report(report, RELATIONS)
 
-    result = evaluate(model, known, hidden, task="node", protocol=PROTOCOLS["full"])
-    figures = summarise(result.ranks.by(result.protocol.ties))
-    typer.echo(
-        f"Asked for either end of every hidden fact, it puts the right one of {atlas.num_entities:,} entities first in "
-        f"{figures['hits@1']:.0%}, among the first 10 in {figures['hits@10']:.0%} (by chance in 1%)."
-    )
-    result = evaluate(model, known, hidden, task="relation", protocol=PROTOCOLS["full"])
-    figures = summarise(result.ranks.by(result.protocol.ties))
-    typer.echo(
-        f"Asked how two entities are related, it puts the right one of {atlas.num_relations} relations first in "
-        f"{figures['hits@1']:.0%} (by chance {1 / atlas.num_relations:.0%}).\n"
-    )
+    _title("What is missing?", 'anykg predict atlas --head Kosovo --relation "in UN regional group" --calibrated')
     for asked in QUESTIONS:
         question = Question(**asked)
-        parts = (question.head or "?", question.relation or "?", question.tail or "?")
-        typer.echo(f"({', '.join(parts)}): the best answers that are not known facts")
-        print_answers(predict(model, atlas, question, k=3))
+        typer.echo(f"{question}: the best answers that are not in the graph")
+        with progress_bar("checking relations") as advance:
+            answers = predict(atlas, questions=[question], k=3, model=model, calibrated=True, progress=advance)
+        console.print(answers.without("query").as_rich())
         typer.echo("")
+
+    languages = " ".join(f'--relations "{name}"' for name in COMPLETED)
+    _title("What else should be added?", f"anykg complete atlas {languages} --top 8")
+    with progress_bar("completing") as advance:
+        relations = look_up(atlas.relations, COMPLETED)
+        console.print(complete(atlas, model, count=8, relations=relations, progress=advance).as_rich())
+
     verdict = verify(model, atlas)
     typer.echo(
-        f"All names shuffled: the scores changed by at most {verdict.largest:.0e}. It reads structure alone.\n"
-        "Now yours:  anykg predict FILE --head NAME --relation NAME"
+        f"\nAll names shuffled, the scores change by at most {verdict.largest:.0e}: it reads structure alone.\n"
+        "Now yours:  anykg check FILE,  anykg predict FILE --head NAME --relation NAME,  anykg complete FILE"
     )
+
+
+def _title(question: str, command: str) -> None:
+    typer.echo(f"\n{question}  $ {command}\n")

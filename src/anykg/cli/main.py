@@ -11,7 +11,22 @@ import sys
 import typer
 from rich.console import Console
 
-from anykg.cli import data, demo, evaluate, import_weights, models, predict, reproduce, train, verify
+from anykg.cli import (
+    check,
+    complete,
+    data,
+    demo,
+    evaluate,
+    explain,
+    finetune,
+    import_weights,
+    models,
+    predict,
+    reproduce,
+    rules,
+    train,
+    verify,
+)
 from anykg.core.errors import InputError, Interrupted
 
 app = typer.Typer(
@@ -22,8 +37,22 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.add_typer(data.app, name="data", help="The datasets: list, describe, download.")
-for module in (predict, train, evaluate, verify, models, import_weights, reproduce, demo):
+app.add_typer(rules.app, name="rules")
+app.add_typer(data.app, name="data", help="The datasets: list, describe, download, split, build.")
+for module in (
+    predict,
+    explain,
+    complete,
+    check,
+    finetune,
+    train,
+    evaluate,
+    verify,
+    models,
+    import_weights,
+    reproduce,
+    demo,
+):
     module.register(app)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,19 +11,35 @@ import typer
 from anykg.cli.reading import Literals, reading_of
 
 if TYPE_CHECKING:
-    import polars as pl
+    from anykg.answers.table import Answers
 
 EXAMPLES = """
-Answer a question about a graph, by name: give two of --head, --relation and --tail, and the third is asked for.
+Answer questions about a graph, by name: give two of --head, --relation and --tail, and the third is asked for.
+
+A file of --queries has one question a line: head, relation and tail with ? for what is asked, or JSON lines.
 
 Examples:
 
   anykg predict atlas --head France --relation borders
 
-  anykg predict facts.tsv --relation "works for" --tail "Acme" -k 5
+  anykg predict facts.tsv --relation "works for" --tail "Acme" -k 5 --format json
 
-  anykg predict facts.nt --head Alice --tail Bob --out answers.tsv
+  anykg predict facts.nt --queries questions.tsv --out answers.parquet
 """
+
+Device = Annotated[str, typer.Option(help="Where to compute: cpu, cuda, cuda:1, mps.")]
+ModelName = Annotated[str, typer.Option(help="A shipped model's name, a trained model's folder, or a hub id.")]
+
+
+class FormatName(StrEnum):
+    """How answers are written."""
+
+    TABLE = "table"
+    TSV = "tsv"
+    CSV = "csv"
+    JSON = "json"
+    NT = "nt"
+    PARQUET = "parquet"
 
 
 def register(app: typer.Typer) -> None:
@@ -35,10 +52,24 @@ def predict(
     head: Annotated[str | None, typer.Option(help="The subject.")] = None,
     relation: Annotated[str | None, typer.Option(help="The relation.")] = None,
     tail: Annotated[str | None, typer.Option(help="The object.")] = None,
-    k: Annotated[int, typer.Option("-k", help="How many answers.", min=1)] = 10,
-    known: Annotated[bool, typer.Option("--known", help="Show known facts too, marked.")] = False,
-    model: Annotated[str, typer.Option(help="A trained model's folder, or a shipped one's name.")] = "anykg-small",
-    out: Annotated[Path | None, typer.Option(help="Write to a .tsv, .csv, .jsonl, .parquet or .nt file.")] = None,
+    queries: Annotated[Path | None, typer.Option(help="A file of questions instead of one.")] = None,
+    k: Annotated[int, typer.Option("-k", help="How many answers to each question.", min=1)] = 10,
+    novel_only: Annotated[
+        bool, typer.Option("--novel-only/--known", help="Leave known facts out, or mark them.")
+    ] = True,
+    candidates: Annotated[Path | None, typer.Option(help="A file with the only answers allowed, one a line.")] = None,
+    like_tails: Annotated[
+        bool, typer.Option("--like-tails", help="Only entities already seen at that place of that relation.")
+    ] = False,
+    model: ModelName = "anykg-small",
+    calibrated: Annotated[
+        bool, typer.Option("--calibrated", help="Probabilities instead of scores, by what `anykg check` found.")
+    ] = False,
+    format: Annotated[FormatName | None, typer.Option(help="Default: a table, or what --out ends in.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write to a .tsv, .csv, .json, .jsonl, .parquet or .nt file.")
+    ] = None,
+    device: Device = "cpu",
     columns: Annotated[str | None, typer.Option(help="What a file's columns hold, such as hrt or h_rt.")] = None,
     separator: Annotated[str | None, typer.Option(help="tab, comma, pipe, space or one character.")] = None,
     literals: Annotated[Literals | None, typer.Option(help="RDF statements about literals.")] = None,
@@ -46,36 +77,72 @@ def predict(
     data_dir: Annotated[Path | None, typer.Option(help="Where the datasets are.")] = None,
     trust: Annotated[bool, typer.Option("--trust", help="Import a checkpoint's own model class.")] = False,
 ) -> None:
-    from anykg.answers import Question
-    from anykg.answers import predict as answer
+    from anykg.answers.predict import predict as answer
+    from anykg.answers.questions import Question, read_name_list, read_questions
+    from anykg.cli.progress import progress_bar
+    from anykg.core.devices import device_named
+    from anykg.core.errors import ConfigError
     from anykg.data.catalog import load_graph
-    from anykg.data.write import write_rows
     from anykg.training.checkpoint import load_model
 
-    question = Question(head, relation, tail)
-    loaded = load_graph(graph, data_dir, **reading_of(columns, separator, literals, labels))
-    rows = answer(load_model(model, trust=trust), loaded, question, k=k, known=known)
-    if out:
-        write_rows(rows, out)
-        typer.echo(f"Wrote {len(rows)} answers to {out}.")
-        return
-    print_answers(rows)
-
-
-def print_answers(rows: pl.DataFrame) -> None:
-    """A table of answers for people."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False)
-    for name in ("rank", "score"):
-        table.add_column(name, justify="right")
-    for name in ("head", "relation", "tail", ""):
-        table.add_column(name, overflow="fold")
-    for row in rows.iter_rows(named=True):
-        mark = "known" if row["known"] else ""
-        table.add_row(
-            str(row["rank"]), f"{row['score']:.2f}", *(Text(row[p]) for p in ("head", "relation", "tail")), mark
+    written_as = format_asked(format, out)
+    if queries is None:
+        questions = [Question(head, relation, tail)]
+    elif (head, relation, tail) != (None, None, None):
+        raise ConfigError(
+            "--queries: expected either a file of questions or --head, --relation and --tail, found both."
         )
-    Console().print(table)
+    else:
+        questions = read_questions(queries)
+    place = device_named(device)
+    loaded = load_graph(graph, data_dir, **reading_of(columns, separator, literals, labels))
+    with progress_bar("answering") as advance:
+        answers = answer(
+            loaded,
+            questions=questions,
+            k=k,
+            known=not novel_only,
+            candidates=read_name_list(candidates) if candidates else None,
+            like_tails=like_tails,
+            calibrated=calibrated,
+            model=load_model(model, trust=trust).to(place),
+            progress=advance,
+        )
+    repeated = len(questions) - len(set(questions))
+    if repeated:
+        typer.echo(f"{repeated:,} of {len(questions):,} questions were repeated; each is answered once.", err=True)
+    if queries is None:
+        answers = answers.without("query")
+    write_answers(answers, written_as, out)
+
+
+def format_asked(format: FormatName | None, out: Path | None) -> str | None:
+    """The format to write in, None for a table; complains before anything is computed."""
+    from anykg.core.errors import ConfigError
+    from anykg.data.write import ROW_EXTENSIONS, format_of
+
+    given = None if format is None else format.value
+    if out is not None:
+        if given == "table":
+            raise ConfigError("--format table is for the screen; leave out --out, or give another format.")
+        return format_of(out, given, ROW_EXTENSIONS)
+    if given == "parquet":
+        raise ConfigError("--format parquet: is not for the screen; give --out FILE.parquet.")
+    return None if given in (None, "table") else given
+
+
+def write_answers(answers: Answers, format: str | None, out: Path | None) -> None:
+    """Print a table or text, or write a file."""
+    from rich.console import Console
+
+    from anykg.data.write import encode_rows, write_rows
+
+    if out is not None:
+        write_rows(answers.frame, out, format)
+        typer.echo(f"Wrote {len(answers):,} answers to {out}.")
+    elif format is not None:
+        typer.echo(encode_rows(answers.frame, format).decode(), nl=False)
+    elif len(answers):
+        Console().print(answers.as_rich())
+    else:
+        typer.echo("No answers: everything that could be one is a known fact; --known shows those.")

@@ -19,6 +19,8 @@ Examples:
   anykg reproduce pediatypes --models gat,gin --tasks EN-FR --seeds 1
 
   anykg reproduce pediatypes --budget 60
+
+  anykg reproduce zero-shot --models anykg-small,models/ultra_3g
 """
 
 
@@ -28,19 +30,23 @@ def register(app: typer.Typer) -> None:
 
 
 def reproduce(
-    name: Annotated[str, typer.Argument(help="The experiment: pediatypes.")],
+    name: Annotated[str, typer.Argument(help="The experiment: pediatypes or zero-shot.")],
     models: Annotated[str | None, typer.Option(help="Only these models, with commas.")] = None,
     tasks: Annotated[str | None, typer.Option(help="Only these tasks, with commas.")] = None,
     seeds: Annotated[int | None, typer.Option(help="How many seeds, from 0.", min=1)] = None,
     budget: Annotated[float | None, typer.Option(help="Start no run after so many minutes.")] = None,
     runs: Annotated[Path, typer.Option(help="Where the runs live.")] = Path("runs"),
     results: Annotated[Path, typer.Option(help="Where the results are kept.")] = Path("results"),
+    limit: Annotated[int | None, typer.Option(help="zero-shot: at most so many test triplets.", min=1)] = None,
     data_dir: Annotated[Path | None, typer.Option(help="Where the datasets are.")] = None,
 ) -> None:
     from anykg.experiments.recipe import load_experiment
     from anykg.experiments.report import collect, write_tables
     from anykg.experiments.runs import claimed, run_all
 
+    if name == "zero-shot":
+        _zero_shot(models, tasks, limit, results, data_dir)
+        return
     whole = load_experiment(name)
     part = whole.only(models.split(",") if models else None, tasks.split(",") if tasks else None, seeds)
     missing = run_all(
@@ -55,3 +61,19 @@ def reproduce(
         write_tables(whole, results, results / name / "table")
     unfinished = f"; {missing} runs are missing, give the command again" if missing else ""
     typer.echo(f"Tables: {results / name / 'table.md'} and .csv{unfinished}.")
+
+
+def _zero_shot(models: str | None, tasks: str | None, limit: int | None, results: Path, data_dir: Path | None) -> None:
+    from anykg.experiments.zero_shot import GRAPHS, LIMITS, run
+    from anykg.training.checkpoint import DEFAULT_MODEL, load_model
+
+    names = models.split(",") if models else [DEFAULT_MODEL]
+    table = run(
+        {Path(name).name: load_model(name) for name in names},
+        tasks.split(",") if tasks else GRAPHS,
+        results=results,
+        limits={kind: count if limit is None else min(count, limit) for kind, count in LIMITS.items()},
+        data_dir=data_dir,
+        tell=typer.echo,
+    )
+    typer.echo(f"Table: {table}.")

@@ -200,25 +200,27 @@ def _parse_lines(source: Source, dialect: Dialect) -> pl.DataFrame:
     path, width = source.path, len(dialect.columns)
     rows: list[list[str]] = []
     line = 0
+    before = source.first_line - 1
     records = _records(decode(source), dialect.separator)
     wanted = [i for i, letter in enumerate(dialect.columns) if letter != "_"]
     try:
         for line, fields in itertools.islice(records, int(dialect.header), None):
             if len(fields) != width:
                 raise DataError(
-                    f"{path}:{line}: expected {width} {dialect.separator_name}-separated fields, found "
+                    f"{path}:{before + line}: expected {width} {dialect.separator_name}-separated fields, found "
                     f"{len(fields)}: {_shown(fields, dialect)}. {_advice(fields, dialect)}"
                 )
             row = [fields[i] for i in wanted]
             if "" in row:
                 raise DataError(
-                    f"{path}:{line}: expected a name in every field, found an empty one: {_shown(fields, dialect)}."
+                    f"{path}:{before + line}: expected a name in every field, found an empty one: "
+                    f"{_shown(fields, dialect)}."
                 )
             rows.append(row)
     except csv.Error as error:
         raise DataError(
-            f"{path}:{line + 1}: the quotes or line ends at or below this line are not those of CSV ({error}); "
-            'write a quote within a quoted name as "".'
+            f"{path}:{before + line + 1}: the quotes or line ends at or below this line are not those of CSV "
+            f'({error}); write a quote within a quoted name as "".'
         ) from error
     columns = zip(*rows, strict=True) if rows else ([] for _ in wanted)
     return pl.DataFrame([pl.Series(dialect.columns[i], c, pl.String) for i, c in zip(wanted, columns, strict=True)])
@@ -267,7 +269,7 @@ def decode(source: Source) -> str:
     try:
         return source.data.decode("utf-8")
     except UnicodeDecodeError as error:
-        line = source.data.count(b"\n", 0, error.start) + 1
+        line = source.data.count(b"\n", 0, error.start) + source.first_line
         raise DataError(
             f"{source.path}:{line}: expected UTF-8 text, found the byte 0x{source.data[error.start]:02x}; "
             "save the file as UTF-8."

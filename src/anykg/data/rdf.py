@@ -38,8 +38,8 @@ class Facts(NamedTuple):
     """Statements about literals that were left out."""
 
 
-def parse_rdf(source: Source, literals: Literal["drop", "keep"] = "drop") -> Facts:
-    """The facts of an RDF file."""
+def parse_rdf(source: Source, literals: Literal["drop", "keep"] = "drop", *, may_be_empty: bool = False) -> Facts:
+    """The facts of an RDF file, or of a part of one, which may have none."""
     import pyoxigraph
 
     format = {
@@ -51,14 +51,14 @@ def parse_rdf(source: Source, literals: Literal["drop", "keep"] = "drop") -> Fac
     try:
         facts = _facts(pyoxigraph.parse(source.data, format=format), literals)
     except SyntaxError as error:
-        where = f"{source.path}:{error.lineno}" if error.lineno else f"{source.path}"
+        where = f"{source.path}:{error.lineno + source.first_line - 1}" if error.lineno else f"{source.path}"
         raise DataError(
             f"{where}: this is not {format.name} ({error.msg}); mend the line, or rename the file if it is in "
             "another format."
         ) from error
     if source.format in ("ttl", "rdf"):  # in the others every node has a name
         facts = _number_nameless(facts)
-    if facts.table.is_empty():
+    if facts.table.is_empty() and not may_be_empty:
         raise DataError(
             f"{source.path}: there are no facts between entities ({facts.literals} about literals were left out); "
             "use --literals keep to read those."

@@ -156,6 +156,11 @@ def read_names(
 
         facts = parse_rdf(source, literals)
         return Names(facts.table, source.format, "hrt", labels=facts.labels, literals=facts.literals)
+    return names_of(source, columns)
+
+
+def names_of(source: Source, columns: str | None) -> Names:
+    """The triplets of Parquet or JSON lines."""
     table = _read_parquet(source) if source.format == "parquet" else _read_json_lines(source)
     chosen = _choose_columns(source.path, table, columns)
     return Names(_as_names(source.path, table, chosen), source.format, chosen, header=True)
@@ -172,7 +177,7 @@ def _read_json_lines(source: Source) -> pl.DataFrame:
     try:
         return pl.read_ndjson(source.data, infer_schema_length=None)
     except pl.exceptions.PolarsError as error:
-        for number, line in enumerate(decode(source).split("\n"), 1):
+        for number, line in enumerate(decode(source).split("\n"), source.first_line):
             try:
                 whole = not line.strip() or isinstance(json.loads(line), dict)
             except json.JSONDecodeError:

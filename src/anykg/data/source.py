@@ -1,7 +1,8 @@
 """The bytes of a file and the format they are in, before anything is made of them.
 
 The format comes from the extension; where that says nothing (`.txt`, none), from the content. `.gz` and `.zst` are
-unpacked in memory. Text is UTF-8 whatever the locale; a byte order mark is taken off.
+unpacked in memory. Text is UTF-8 whatever the locale; a byte order mark is taken off. `load` takes a file whole;
+`load_parts` takes formats of lines in parts, so that a dump need not fit in memory.
 """
 
 from __future__ import annotations
@@ -9,8 +10,9 @@ from __future__ import annotations
 import gzip
 import re
 import zlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 from anykg.core.errors import DataError
 
@@ -29,6 +31,9 @@ FORMATS = {
 }
 PACKED = {".gz": b"\x1f\x8b", ".zst": b"\x28\xb5\x2f\xfd"}
 PARQUET = b"PAR1"
+OF_LINES = ("delimited", "nt", "nq", "jsonl")
+"""Formats that can be cut at line ends."""
+PART_BYTES = 1 << 25
 SAMPLE_BYTES = 1 << 16  # what is looked at to find out the format
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _TRIPLE = re.compile(rb'(<[^<>\s]*>|_:\S+)\s+<[^<>\s]*>\s+(<[^<>\s]*>|_:\S+|".*)\s*(<[^<>\s]*>\s*)?\.\s*$')
@@ -43,6 +48,8 @@ class Source(NamedTuple):
     """delimited, nt, nq, ttl, rdf, parquet or jsonl."""
     extension: str
     """The extension without `.gz` or `.zst`, in lower case."""
+    first_line: int = 1
+    """The line of the file that `data` starts with."""
 
 
 def load(path: Path | str) -> Source:
@@ -59,6 +66,101 @@ def load(path: Path | str) -> Source:
     format = FORMATS.get(extension) or _format_of(data)
     _refuse_other_content(path, data, format)
     return Source(path, data, format, extension)
+
+
+def load_parts(
+    path: Path | str, *, size: int = PART_BYTES, progress: Callable[[int, int], None] | None = None
+) -> Iterator[Source]:
+    """A file as parts of about `size` bytes, each of whole lines; a file in a format without lines as one part.
+
+    `progress` is told how many bytes of the file have been read, and how many there are.
+    """
+    path = Path(path)
+    extension, packing = _extensions(path)
+    start = _start(path)
+    format = FORMATS.get(extension) or (_format_of(start) if start and not packing else "delimited")
+    if not start or format not in OF_LINES or (packing and not start.startswith(PACKED[packing])):
+        yield load(path)  # which says what is wrong with the file, where something is
+        return
+    with path.open("rb") as file:
+        total, line, waiting = path.stat().st_size, 1, b""
+        parts = _parts(path, file, packing, size)
+        data = next(parts, b"").removeprefix(BYTE_ORDER_MARK)
+        format = FORMATS.get(extension) or _format_of(data)
+        quoted = format == "delimited" and b"\t" not in data[:SAMPLE_BYTES]
+        while data or waiting:
+            data, more = waiting + data, next(parts, b"")
+            end = _end_of_lines(data, quoted=quoted) if more else len(data)
+            part, waiting, data = data[:end], data[end:], more
+            if part.strip():
+                _refuse_other_content(path, part, format)
+                yield Source(path, part, format, extension, line)
+            line += part.count(b"\n")
+            if progress:
+                progress(file.tell(), total)
+    if line == 1 and not part.strip():
+        raise DataError(f"{path}: the file is empty; expected a triplet on each line.")
+
+
+def _end_of_lines(data: bytes, *, quoted: bool) -> int:
+    """Where the last line ends that does not end within quotes; 0 if there is none."""
+    end = data.rfind(b"\n") + 1
+    quotes = data.count(b'"', 0, end) if quoted else 0
+    while quotes % 2:
+        before = data.rfind(b"\n", 0, data.rfind(b'"', 0, end)) + 1
+        quotes -= data.count(b'"', before, end)
+        end = before
+    return end
+
+
+def _start(path: Path) -> bytes:
+    """The first bytes as they are; whatever keeps a file from being read is said by `_read_bytes`."""
+    try:
+        with path.open("rb") as file:
+            return file.read(SAMPLE_BYTES)
+    except OSError:
+        return _read_bytes(path)
+
+
+def _parts(path: Path, file: IO[bytes], packing: str | None, size: int) -> Iterator[bytes]:
+    """The unpacked content, `size` bytes at a time."""
+    try:
+        if packing == ".zst":
+            yield from _unpacked_zstd(file, size)
+            return
+        stream = gzip.GzipFile(fileobj=file) if packing == ".gz" else file
+        while part := stream.read(size):
+            yield part
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise DataError(
+            f"{path}: the compressed file is cut short or damaged ({error}); fetch or make it anew."
+        ) from error
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror}).") from error
+
+
+def _unpacked_zstd(file: IO[bytes], size: int) -> Iterator[bytes]:
+    """What `_unpack_zstd` gives, as it comes, in pieces of `size` bytes or somewhat more."""
+    import zstandard
+
+    frame, ready = zstandard.ZstdDecompressor().decompressobj(), b""
+    fresh = True
+    while packed := file.read(1 << 20):
+        while packed:
+            try:
+                ready += frame.decompress(packed)
+            except zstandard.ZstdError as error:
+                raise EOFError(str(error)) from error
+            packed, fresh = frame.unused_data if frame.eof else b"", frame.eof
+            if frame.eof:
+                frame = zstandard.ZstdDecompressor().decompressobj()
+        if len(ready) >= size:
+            yield ready
+            ready = b""
+    if not fresh:
+        raise EOFError("the end of the last frame is missing")
+    if ready:
+        yield ready
 
 
 def _extensions(path: Path) -> tuple[str, str | None]:

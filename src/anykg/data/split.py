@@ -6,6 +6,8 @@ one in the rest; where that leaves too few facts to hold out, fewer are held out
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from anykg.core.errors import ConfigError
@@ -39,6 +41,23 @@ def _first_uses(ids: np.ndarray, count: int) -> np.ndarray:
     first = np.full(count, -1)
     first[ids.ravel()[::-1]] = rows[::-1]  # of an id assigned to twice the last stays, here the first use
     return first[first >= 0]
+
+
+def shares(count: int, parts: Sequence[float], random: np.random.Generator) -> list[np.ndarray]:
+    """The numbers 0 to count - 1, shuffled and cut into parts of these shares, which sum to 1."""
+    ends = np.round(np.cumsum(parts)[:-1] * count).astype(np.int64)
+    return np.split(random.permutation(count), ends)
+
+
+def trimmed(graph: KnowledgeGraph) -> KnowledgeGraph:
+    """The same facts over only the names that occur in them."""
+    heads, relations, tails = graph.triplets.T
+    entities, ends = np.unique(np.concatenate([heads, tails]), return_inverse=True)
+    kinds, of_kind = np.unique(relations, return_inverse=True)
+    head_ids, tail_ids = np.split(ends, 2)
+    return KnowledgeGraph(
+        np.stack([head_ids, of_kind, tail_ids], axis=1), graph.entities.take(entities), graph.relations.take(kinds)
+    )
 
 
 def split_task(graph: KnowledgeGraph, name: str, seed: int = 0) -> Task:

@@ -1,12 +1,14 @@
 """Write graphs and tables of answers: TSV, CSV, JSON lines, Parquet, N-Triples; the text ones also as `.gz`.
 
-What is written is read back as the same names. Files are whole or absent: see `anykg.core.atomic`.
+What is written is read back as the same names. Answers also as a JSON array, one row a line. Files are whole or
+absent: see `anykg.core.atomic`.
 """
 
 from __future__ import annotations
 
 import gzip
 import io
+from collections.abc import Mapping
 from pathlib import Path
 
 import polars as pl
@@ -26,6 +28,7 @@ EXTENSIONS = {
     ".nt": "nt",
 }
 FORMATS = tuple(dict.fromkeys(EXTENSIONS.values()))
+ROW_EXTENSIONS = EXTENSIONS | {".json": "json"}
 TRIPLET = ["head", "relation", "tail"]
 
 
@@ -49,18 +52,26 @@ def write_graph(graph: KnowledgeGraph, path: Path | str, format: str | None = No
 def write_rows(rows: pl.DataFrame, path: Path | str, format: str | None = None) -> None:
     """Write a table of answers, with its column names; N-Triples take the columns head, relation, tail."""
     path = Path(path)
-    _write(path, _encode(rows, path, format_of(path, format), header=True))
+    _write(path, encode_rows(rows, format_of(path, format, ROW_EXTENSIONS), path))
 
 
-def format_of(path: Path, format: str | None = None) -> str:
+def encode_rows(rows: pl.DataFrame, format: str, path: Path | str = "answers") -> bytes:
+    """The content of a file of answers."""
+    if format == "json":
+        lines = rows.write_ndjson().rstrip("\n").replace("\n", ",\n")
+        return f"[\n{lines}\n]\n".encode() if lines else b"[]\n"
+    return _encode(rows, Path(path), format, header=True)
+
+
+def format_of(path: Path, format: str | None = None, extensions: Mapping[str, str] = EXTENSIONS) -> str:
     """The format asked for, or that of the extension."""
     if format is None:
         last = path.suffix.lower()
-        format = EXTENSIONS.get(Path(path.stem).suffix.lower() if last == ".gz" else last)
+        format = extensions.get(Path(path.stem).suffix.lower() if last == ".gz" else last)
         if format is None:
-            raise ConfigError(f"{path}: expected a file name ending in {', '.join(EXTENSIONS)}, or a format.")
-    if format not in FORMATS:
-        raise ConfigError(f"Expected a format of {', '.join(FORMATS)}; found {format!r}.")
+            raise ConfigError(f"{path}: expected a file name ending in {', '.join(extensions)}, or a format.")
+    if format not in extensions.values():
+        raise ConfigError(f"Expected a format of {', '.join(dict.fromkeys(extensions.values()))}; found {format!r}.")
     if format == "parquet" and path.suffix.lower() == ".gz":
         raise ConfigError(f"{path}: Parquet is compressed already; write it without .gz.")
     return format

@@ -28,11 +28,15 @@ MODELS = ModelRegistry(
         "gin": Row("anykg.models.homogeneous:GIN", "Sum over neighbours and an MLP, blind to relation types."),
         "graphconv": Row("anykg.models.homogeneous:GraphConv", "Linear sum over neighbours, blind to relation types."),
         "nbfnet": Row("anykg.models.nbfnet:NBFNet", "Bellman-Ford network with a vector for each relation."),
+        "rmpi": Row(
+            "anykg.models.rmpi:RMPI", "Messages between the triplets around a candidate, by six kinds of links."
+        ),
         "ultra": Row("anykg.models.ultra:Ultra", "Bellman-Ford networks over entities and over a graph of relations."),
         "ingram": Row(
             "anykg.models.ingram:InGram",
             "Attention over a graph of relations, from random inputs; --samples averages draws.",
         ),
         "isdea+": Row("anykg.models.isdea:ISDEA", "Any GNN made double equivariant: each relation against all others."),
+        "uqer": Row("anykg.models.uqer:UQER", "Weighted clauses over any entities and relations; scores can be read."),
     },
 )

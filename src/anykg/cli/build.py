@@ -1,0 +1,126 @@
+"""`anykg data build`: benchmarks from raw graphs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from anykg.cli.reading import Literals, reading_of
+
+if TYPE_CHECKING:
+    from anykg.data.build.raw import Keep
+    from anykg.data.catalog import Reading
+    from anykg.data.graph import KnowledgeGraph
+
+app = typer.Typer(help="Build benchmarks from raw graphs of any size.", no_args_is_help=True)
+
+Out = Annotated[Path, typer.Option(help="The folder to write to.")]
+Seed = Annotated[int, typer.Option(help="Everything random follows from it.")]
+Columns = Annotated[str | None, typer.Option(help="What a file's columns hold, such as hrt or h_rt.")]
+Separator = Annotated[str | None, typer.Option(help="tab, comma, pipe, space or one character.")]
+LiteralsOption = Annotated[Literals | None, typer.Option(help="RDF statements about literals.")]
+
+
+@app.command()
+def pediatypes(
+    raw: Annotated[list[Path], typer.Argument(metavar="RAW [RAW]", help="One raw graph, or two that make a pair.")],
+    out: Out,
+    nodes: Annotated[int, typer.Option(help="No entity is visited once there are so many.")] = 5_000,
+    edges: Annotated[int, typer.Option(help="The most triplets.")] = 40_000,
+    max_degree: Annotated[int, typer.Option(help="The most triplets that a visited entity adds.")] = 50,
+    seed: Seed = 0,
+    columns: Columns = None,
+    separator: Separator = None,
+    literals: LiteralsOption = None,
+) -> None:
+    """Sample a connected part of a raw graph and split it 80/10/10, as PediaTypes was made.
+
+    Two raw graphs A and B give the tasks A2B and B2A: learn from one, be asked about the other.
+
+    Example: anykg data build pediatypes en.nt.gz fr.nt.gz --out data --nodes 5000 --edges 40000 --max-degree 50
+    """
+    from anykg.core.atomic import write_json
+    from anykg.core.errors import ConfigError
+    from anykg.data.build import pediatypes as builder
+    from anykg.data.build.folders import write_task
+    from anykg.data.build.report import described
+
+    size = builder.SampleSize(nodes, edges, max_degree)
+    names = [path.name.split(".")[0] for path in raw]
+    if len(raw) > 2 or len(set(names)) != len(names):
+        raise ConfigError(
+            f"Expected one raw graph, or two with different file names; found {', '.join(map(str, raw))}."
+        )
+    parts = []
+    for name, path in zip(names, raw, strict=True):
+        graph, _ = _read(path, reading_of(columns, separator, literals, None))
+        parts.append(builder.build(name, graph, size, seed))
+        typer.echo(f"{name}: {parts[-1].moved:,} triplets moved to train so that everything asked is observed")
+    pairs = [(parts[0], parts[0])] if len(parts) == 1 else [(parts[0], parts[1]), (parts[1], parts[0])]
+    tasks = [builder.task_of_pair(a.name if a is b else f"{a.name}2{b.name}", a, b) for a, b in pairs]
+    for task in tasks:
+        for folder in write_task(task, out):
+            typer.echo(f"{folder}")
+    settings: dict[str, Any] = {"builder": "pediatypes", "seed": seed, **vars(size), "raw": [p.name for p in raw]}
+    moved = {part.name: part.moved for part in parts}
+    write_json(out / "build.json", settings | {"moved_to_train": moved, "tasks": [described(task) for task in tasks]})
+
+
+@app.command()
+def wikitopics(
+    raw: Annotated[Path, typer.Argument(metavar="RAW", help="A raw graph.")],
+    topics: Annotated[Path, typer.Option(help="A file of two columns: relation, topic.")],
+    out: Out,
+    nodes: Annotated[int, typer.Option(help="Entities of each graph.")] = 10_000,
+    burning: Annotated[float, typer.Option(help="Burning probability of the forest fire.")] = 0.8,
+    query: Annotated[float, typer.Option(help="The share of triplets that is asked.")] = 0.1,
+    seed: Seed = 0,
+    columns: Columns = None,
+    separator: Separator = None,
+    literals: LiteralsOption = None,
+) -> None:
+    """Cut a raw graph into one graph for each topic of relations, as WikiTopics was made.
+
+    Example: anykg data build wikitopics wikidata5m.txt.gz --topics topics.tsv --out data
+    """
+    from anykg.cli.progress import progress_bar
+    from anykg.core.atomic import write_json
+    from anykg.core.errors import DataError
+    from anykg.data.build import wikitopics as builder
+    from anykg.data.build.folders import write_task
+    from anykg.data.build.report import described
+
+    size = builder.FireSize(nodes, burning, query)
+    topic_of = builder.read_topics(topics)
+    keep = builder.has_topic(topic_of)
+    graph, left_out = _read(raw, reading_of(columns, separator, literals, None), keep)
+    if not len(graph):
+        raise DataError(f"{topics}: none of its {len(topic_of):,} relations is in {raw}.")
+    typer.echo(f"{left_out:,} triplets of relations without a topic left out")
+    built = []
+    total = len({topic_of[relation] for relation in graph.relations})
+    with progress_bar("topics") as advance:
+        advance(0, total)
+        for name, topic_graph in builder.by_topic(graph, topic_of):
+            topic = builder.build_topic(name, topic_graph, size, seed)
+            write_task(topic.task, out)
+            built.append(described(topic.task) | {"topic_entities": topic.entities, "topic_triplets": topic.triplets})
+            sizes = f"{len(topic.task.observed):,} observed and {len(topic.task.test):,} asked"
+            typer.echo(f"{name}: {sizes} of {topic.triplets:,} triplets")
+            advance(len(built), total)
+    settings: dict[str, Any] = {"builder": "wikitopics", "seed": seed, **vars(size), "raw": raw.name}
+    write_json(out / "build.json", settings | {"left_out": left_out, "tasks": built})
+
+
+def _read(path: Path, reading: Reading, keep: Keep | None = None) -> tuple[KnowledgeGraph, int]:
+    """A raw graph, read under a bar, and how many triplets were left out."""
+    from anykg.cli.progress import progress_bar
+    from anykg.data.build.raw import read_raw
+
+    with progress_bar(f"reading {path.name}") as advance:
+        graph, left_out = read_raw(path, keep=keep, progress=advance, **reading)
+    sizes = f"{len(graph):,} triplets, {graph.num_entities:,} entities, {graph.num_relations:,} relations"
+    typer.echo(f"{path}: {sizes}")
+    return graph, left_out

@@ -1,0 +1,117 @@
+"""`anykg complete`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from anykg.cli.predict import Device, FormatName, ModelName, format_asked, write_answers
+from anykg.cli.reading import Literals, reading_of
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from anykg.answers.complete import Estimate
+    from anykg.data.vocabulary import Vocabulary
+
+EXAMPLES = """
+List the most plausible facts that a graph does not have.
+
+It says how long that takes before it starts. Stopped with Ctrl-C, the same command with the same --out goes on.
+
+Examples:
+
+  anykg complete facts.tsv --top 100 --out new.tsv
+
+  anykg complete facts.tsv --relations "works for" --relations "lives in" --out new.tsv
+
+  anykg complete atlas --heads Kosovo --top 10
+"""
+
+LONG = 600
+"""Seconds from which on advice is given."""
+
+Names = Annotated[list[str] | None, typer.Option(help="Only this one (repeat for more), or a file of names.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("complete", help=EXAMPLES)(complete)
+
+
+def complete(
+    graph: Annotated[str, typer.Argument(help="A file of triples, or a dataset's name.")],
+    top: Annotated[int, typer.Option(help="How many facts.", min=1)] = 1000,
+    relations: Names = None,
+    heads: Names = None,
+    model: ModelName = "anykg-small",
+    format: Annotated[FormatName | None, typer.Option(help="Default: a table, or what --out ends in.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write to a .tsv, .csv, .json, .jsonl, .parquet or .nt file.")
+    ] = None,
+    device: Device = "cpu",
+    columns: Annotated[str | None, typer.Option(help="What a file's columns hold, such as hrt or h_rt.")] = None,
+    separator: Annotated[str | None, typer.Option(help="tab, comma, pipe, space or one character.")] = None,
+    literals: Annotated[Literals | None, typer.Option(help="RDF statements about literals.")] = None,
+    labels: Annotated[Path | None, typer.Option(help="A file of names and their labels.")] = None,
+    data_dir: Annotated[Path | None, typer.Option(help="Where the datasets are.")] = None,
+    trust: Annotated[bool, typer.Option("--trust", help="Import a checkpoint's own model class.")] = False,
+) -> None:
+    from anykg.answers.complete import complete as run
+    from anykg.cli.progress import progress_bar
+    from anykg.core.devices import device_named
+    from anykg.data.catalog import load_graph
+    from anykg.training.checkpoint import load_model
+
+    written_as = format_asked(format, out)
+    place = device_named(device)
+    loaded = load_graph(graph, data_dir, **reading_of(columns, separator, literals, labels))
+    state = None if out is None else out.with_name(f".{out.name}.resume")
+    with progress_bar("completing") as advance:
+        facts = run(
+            loaded,
+            load_model(model, trust=trust).to(place),
+            count=top,
+            relations=_ids(loaded.relations, relations),
+            heads=_ids(loaded.entities, heads),
+            state=state,
+            announce=lambda estimate: typer.echo(_announcement(estimate), err=True),
+            progress=advance,
+        )
+    write_answers(facts, written_as, out)
+    if state is not None:
+        state.unlink(missing_ok=True)
+
+
+def _ids(vocabulary: Vocabulary, names: list[str] | None) -> np.ndarray | None:
+    """Ids of names given one by one or in files."""
+    from anykg.answers.questions import look_up, read_name_list
+
+    if names is None:
+        return None
+    listed = [read_name_list(name) if name not in vocabulary and Path(name).is_file() else [name] for name in names]
+    return look_up(vocabulary, [name for part in listed for name in part])
+
+
+def _announcement(estimate: Estimate) -> str:
+    text = f"{estimate.questions:,} questions to ask, about {duration(estimate.seconds)}."
+    if estimate.done:
+        text = (
+            f"Going on after {estimate.done:,} of {estimate.questions:,} questions; "
+            f"about {duration(estimate.seconds)} left."
+        )
+    return text + (" --relations and --heads ask fewer." if estimate.seconds > LONG else "")
+
+
+def duration(seconds: float) -> str:
+    """A time for people.
+
+    >>> duration(4000)
+    '1 h 7 min'
+    """
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"

@@ -1,0 +1,249 @@
+"""`anykg rules`: mine clauses from a graph, show them, apply them to another."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from anykg.cli.reading import Literals, reading_of
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from anykg.rules.mine import Measured
+    from anykg.rules.store import NamedRule, RuleSet
+
+app = typer.Typer(
+    help="Rules over any entities and relations: mined on one graph, they apply to every other.", no_args_is_help=True
+)
+
+MINE = """
+Find the clauses that hold in a graph: every shape up to a size, with its support, confidence and significance, and its
+best groundings in this graph's relations.
+
+Examples:
+
+  anykg rules mine atlas
+
+  anykg rules mine facts.tsv --length 2 --out rules.json
+
+  anykg rules mine EN-FR --nulls 0 --format json
+"""
+SHOW = """
+Show rules that were mined, or what a clause means.
+
+Examples:
+
+  anykg rules show rules.json
+
+  anykg rules show rules.json --family path -k 50 --by z
+
+  anykg rules show "(E1, C2, E3) & (E3, C1, E2) => (E1, C1, E2)"
+"""
+APPLY = """
+Predict with clauses alone: the triplets they imply that are not known, best first, and why.
+
+Examples:
+
+  anykg rules apply rules.json facts.tsv
+
+  anykg rules apply "(E1, C2, E3) & (E3, C1, E2) => (E1, C1, E2)" facts.tsv
+
+  anykg rules apply rules.json EN-FR --min-confidence 0.2 -k 100 --out new.tsv
+"""
+
+
+class Format(StrEnum):
+    """How results are printed."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+class Order(StrEnum):
+    """What rules are sorted by."""
+
+    PCA = "pca"
+    CONFIDENCE = "confidence"
+    SUPPORT = "support"
+    Z = "z"
+
+
+class Family(StrEnum):
+    """Kinds of shapes."""
+
+    PATH = "path"
+    REPEAT = "repeat"
+    HALF_LINK = "half-link"
+    ATTRIBUTE = "attribute"
+
+
+Graph = Annotated[str, typer.Argument(help="A file of triples, or a dataset's name.")]
+Count = Annotated[int, typer.Option("-k", help="How many to print.", min=1)]
+DataDir = Annotated[Path | None, typer.Option("--data-dir", help="Where the datasets are.")]
+ColumnsOption = Annotated[str | None, typer.Option(help="What a file's columns hold, such as hrt or h_rt.")]
+Separator = Annotated[str | None, typer.Option(help="tab, comma, pipe, space or one character.")]
+LiteralsOption = Annotated[Literals | None, typer.Option(help="RDF statements about literals.")]
+Labels = Annotated[Path | None, typer.Option(help="A file of names and their labels.")]
+
+
+@app.command(help=MINE)
+def mine(
+    graph: Graph,
+    length: Annotated[int, typer.Option(help="Longest path in a clause, 1 to 3.", min=1, max=3)] = 3,
+    nulls: Annotated[int, typer.Option(help="Shuffled graphs for the significance; 0 for none.", min=0)] = 10,
+    min_support: Annotated[int, typer.Option(help="Facts that a grounding must explain.", min=1)] = 10,
+    k: Count = 20,
+    seed: Annotated[int, typer.Option(help="Draws the shuffled graphs.")] = 0,
+    output: Annotated[Format, typer.Option("--format", help="How to print.")] = Format.TABLE,
+    out: Annotated[Path | None, typer.Option(help="Write all rules to this JSON file.")] = None,
+    columns: ColumnsOption = None,
+    separator: Separator = None,
+    literals: LiteralsOption = None,
+    labels: Labels = None,
+    data_dir: DataDir = None,
+) -> None:
+    from anykg.cli.progress import progress_bar
+    from anykg.data.catalog import load_graph
+    from anykg.rules.ground import best_groundings
+    from anykg.rules.mine import mine as run
+    from anykg.rules.store import as_json, rule_set, save_rules
+
+    loaded = load_graph(graph, data_dir, **reading_of(columns, separator, literals, labels))
+    with progress_bar("mining") as advance:
+        clauses = run(loaded, length=length, nulls=nulls, seed=seed, progress=advance)
+    rules = rule_set(graph, loaded, clauses, best_groundings(loaded, length, min_support=min_support, count=1000))
+    if out:
+        save_rules(rules, out)
+    if output is Format.JSON:
+        typer.echo(json.dumps(as_json(rules), indent=1, ensure_ascii=False))
+        return
+    _print(rules, k, Order.CONFIDENCE, None)
+    if out:
+        typer.echo(f"Wrote {len(rules.clauses)} clauses and {len(rules.groundings)} groundings to {out}.")
+
+
+@app.command(help=SHOW)
+def show(
+    rules: Annotated[str, typer.Argument(help="A file of rules, or a clause in quotes.")],
+    k: Count = 20,
+    by: Annotated[Order, typer.Option(help="What to sort by.")] = Order.CONFIDENCE,
+    family: Annotated[Family | None, typer.Option(help="Only this kind of shape.")] = None,
+) -> None:
+    from anykg.rules.clause import parse
+    from anykg.rules.store import load_rules
+
+    if "=>" not in rules:
+        _print(load_rules(rules), k, by, family)
+        return
+    clause = parse(rules)
+    typer.echo(f"clause     {clause}")
+    typer.echo(f"canonical  {clause.canonical()}")
+    typer.echo(f"variables  {clause.num_entities} entities, {clause.num_relations} relations, all distinct")
+    head = "an attribute of E1" if clause.attribute else "a link from E1 to E2"
+    typer.echo(f"head       {head}" + ("; a tautology, the head is in the body" if clause.is_tautology else ""))
+
+
+@app.command(help=APPLY)
+def apply(
+    rules: Annotated[str, typer.Argument(help="A file of rules, or a clause in quotes.")],
+    graph: Graph,
+    min_confidence: Annotated[
+        float,
+        typer.Option(help="Only clauses of which so many implied triplets were facts, where mined.", min=0, max=1),
+    ] = 0.1,
+    k: Count = 20,
+    output: Annotated[Format, typer.Option("--format", help="How to print.")] = Format.TABLE,
+    out: Annotated[Path | None, typer.Option(help="Write to a .tsv, .csv, .jsonl or .parquet file.")] = None,
+    columns: ColumnsOption = None,
+    separator: Separator = None,
+    literals: LiteralsOption = None,
+    labels: Labels = None,
+    data_dir: DataDir = None,
+) -> None:
+    from anykg.cli.progress import progress_bar
+    from anykg.core.errors import ConfigError
+    from anykg.data.catalog import load_graph
+    from anykg.data.write import write_rows
+    from anykg.rules.apply import apply as run
+    from anykg.rules.clause import parse
+    from anykg.rules.store import load_rules
+
+    if "=>" in rules:
+        chosen = [(parse(rules), 1.0)]
+    else:
+        found = load_rules(rules).clauses
+        chosen = [(m.clause, m.confidence) for m in found if m.confidence >= min_confidence]
+        if not chosen:
+            best = max((m.confidence for m in found), default=0.0)
+            raise ConfigError(f"--min-confidence: no clause has {min_confidence}; the best one has {best:.3f}.")
+    loaded = load_graph(graph, data_dir, **reading_of(columns, separator, literals, labels))
+    with progress_bar("applying") as advance:
+        rows = run(chosen, loaded, k=k, progress=advance)
+    if out:
+        write_rows(rows, out)
+        typer.echo(f"Wrote {len(rows)} triplets to {out}.")
+    elif output is Format.JSON:
+        typer.echo(json.dumps(rows.to_dicts(), indent=1, ensure_ascii=False))
+    else:
+        for row in rows.iter_rows(named=True):
+            typer.echo(f"{row['score']:.3f}  ({row['head']}, {row['relation']}, {row['tail']})")
+            typer.echo(f"       because {row['because']}\n       by {row['clause']}")
+
+
+def _print(rules: RuleSet, k: int, by: Order, family: Family | None) -> None:
+    from rich.console import Console
+
+    console = Console(soft_wrap=not Console().is_terminal)
+    shown = [m for m in rules.clauses if family is None or m.family == family]
+    shown.sort(key=lambda m: -_value(m, by))
+    console.print(_clause_table(f"clauses on {rules.graph}, any entities and relations", shown[:k]))
+    if rules.groundings and family in (None, Family.PATH):
+        best = sorted(rules.groundings, key=lambda g: -_value(g, by))[:k]
+        console.print(_rule_table(f"rules in relations of {rules.graph}", best))
+
+
+def _value(rule: Measured | NamedRule, by: Order) -> float:
+    if by is Order.SUPPORT:
+        return rule.support
+    if by is Order.CONFIDENCE:
+        return rule.confidence
+    null = getattr(rule, "null", None)
+    if by is Order.Z and null is not None:
+        return float(null.z)
+    return rule.pca_confidence
+
+
+def _clause_table(title: str, rows: list[Measured]) -> Table:
+    table = _table(title, "clause", "family", "z")
+    for m in rows:
+        z = "" if m.null is None else f"{m.null.z:.1f}"
+        table.add_row(*_numbers(m), z, m.family, str(m.clause))
+    return table
+
+
+def _rule_table(title: str, rows: list[NamedRule]) -> Table:
+    from rich.text import Text
+
+    table = _table(title, "rule")
+    for rule in rows:
+        table.add_row(*_numbers(rule), Text(rule.rule))
+    return table
+
+
+def _table(title: str, last: str, *more: str) -> Table:
+    from rich.table import Table
+
+    table = Table(title=title, box=None, pad_edge=False, title_justify="left")
+    for name in ("support", "coverage", "conf.", "pca conf.", *reversed(more)):
+        table.add_column(name, justify="left" if name == "family" else "right")
+    table.add_column(last, overflow="fold")
+    return table
+
+
+def _numbers(rule: Measured | NamedRule) -> tuple[str, str, str, str]:
+    return f"{rule.support:,}", f"{rule.head_coverage:.3f}", f"{rule.confidence:.3f}", f"{rule.pca_confidence:.3f}"

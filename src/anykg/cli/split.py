@@ -1,0 +1,120 @@
+"""`anykg data split`."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from anykg.cli.reading import Literals, reading_of
+
+if TYPE_CHECKING:
+    from anykg.data.catalog import Reading
+    from anykg.data.graph import KnowledgeGraph
+
+SHOWN = 20
+"""So many names of what was dropped are printed; the report has them all."""
+
+
+class KindName(StrEnum):
+    """What training and inference may share."""
+
+    TRANSDUCTIVE = "transductive"
+    INDUCTIVE = "inductive"
+    FULLY_INDUCTIVE = "fully-inductive"
+
+
+EXAMPLES = """
+Split a graph of your own into a task, and report what the split covers and what it gives away.
+
+transductive: one graph, a tenth to validate on and a tenth to ask. inductive: training and inference share no entity.
+fully-inductive: they share neither entity nor relation.
+
+Example: anykg data split facts.tsv --kind fully-inductive --out tasks
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("split", help=EXAMPLES)(split)
+
+
+def split(
+    graph: Annotated[str, typer.Argument(metavar="GRAPH", help="A file of triplets, a folder or a dataset's name.")],
+    kind: Annotated[KindName, typer.Option(help="What training and inference may share.")],
+    out: Annotated[Path, typer.Option(help="The folder to write to.")],
+    share: Annotated[float, typer.Option(help="The share of entities for inference, unless transductive.")] = 0.3,
+    seed: Annotated[int, typer.Option(help="Everything random follows from it.")] = 0,
+    columns: Annotated[str | None, typer.Option(help="What a file's columns hold, such as hrt or h_rt.")] = None,
+    separator: Annotated[str | None, typer.Option(help="tab, comma, pipe, space or one character.")] = None,
+    literals: Annotated[Literals | None, typer.Option(help="RDF statements about literals.")] = None,
+    data_dir: Annotated[Path | None, typer.Option(help="Where the datasets are.")] = None,
+) -> None:
+    from anykg.core.atomic import write_json
+    from anykg.data.build.folders import write_folder, write_task
+    from anykg.data.build.report import described
+    from anykg.data.catalog import locate
+    from anykg.data.inductive import split_by_kind
+    from anykg.data.leakage import leakage_of
+
+    name = locate(graph, data_dir).name.split(".")[0]
+    whole = _whole(graph, data_dir, reading_of(columns, separator, literals, None))
+    task, dropped = split_by_kind(whole, name, kind.value, seed=seed, share=share)
+    leakage = leakage_of(task)
+    kept = (
+        len(task.train) + len(task.valid) + len(task.test) + (0 if task.train is task.observed else len(task.observed))
+    )
+    places = [write_folder(task, out)] if kind is KindName.TRANSDUCTIVE else write_task(task, out)
+    report: dict[str, Any] = {
+        "kind": kind.value,
+        "seed": seed,
+        "share": share,
+        "task": described(task),
+        "coverage": {"triplets": len(whole), "kept": kept},
+        "dropped": vars(dropped),
+        "leakage": vars(leakage) | {"inverses": [pair._asdict() for pair in leakage.inverses]},
+    }
+    write_json(out / f"{name}-split.json", report)
+    for place in places:
+        typer.echo(f"{place}")
+    for line in _lines(report):
+        typer.echo(line)
+
+
+def _whole(graph: str, data_dir: Path | None, reading: Reading) -> KnowledgeGraph:
+    """All facts: of a task, those of its four parts."""
+    from anykg.data.catalog import load_graph, load_task, locate
+
+    if locate(graph, data_dir).is_file:
+        return load_graph(graph, data_dir, **reading)
+    task = load_task(graph, data_dir, **reading)
+    return task.train.union(task.valid).union(task.observed).union(task.test)
+
+
+def _lines(report: dict[str, Any]) -> list[str]:
+    """The report for people."""
+    task, dropped, leakage = report["task"], report["dropped"], report["leakage"]
+    kept, whole = report["coverage"]["kept"], report["coverage"]["triplets"]
+    lines = [f"{stem}: {task[stem]['triplets']:,} triplets" for stem in ("train", "valid", "observe", "test")]
+    lines.append(f"kept {kept:,} of {whole:,} triplets ({kept / max(whole, 1):.1%})")
+    lines.append(
+        f"dropped: {dropped['between']:,} triplets between the two sides, {dropped['other_relations']:,} of relations "
+        f"their side does not have, {len(dropped['entities']):,} entities, {len(dropped['relations']):,} relations"
+    )
+    for what in ("entities", "relations"):
+        names = dropped[what]
+        if names:
+            more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
+            lines.append(f"  {what} dropped: {', '.join(names[:SHOWN])}{more}")
+    lines.append(
+        f"training and inference share {leakage['shared_entities']:,} entities, {leakage['shared_relations']:,} "
+        f"relations, {leakage['shared_triplets']:,} triplets"
+    )
+    lines.append(
+        f"of {leakage['asked']:,} asked, {leakage['asked_with_fact_back']:,} have an observed fact back and "
+        f"{leakage['asked_with_inverse']:,} are observed as an inverse duplicate ({len(leakage['inverses'])} pairs of "
+        "relations)"
+    )
+    return lines

@@ -1,0 +1,173 @@
+"""What clauses say about triplets, as numbers: the evidence a weighted set of clauses scores with.
+
+Of each clause, for triplets [B, 3] -> float32 [B, F] (see `features` for what the columns are):
+- path: log(1 + the number of its groundings).
+- repeat: the clause says that the same kind of path goes with the same relation elsewhere. The share of the pairs
+  joined by it that have the relation, for the best path found, the triplet asked about left out.
+- half-link: log(1 + the number of its groundings), and whether both ends have one.
+- role: E1 (or E2) has another relation that entities with C1 at this end have. The share of the entities with it that
+  do, for the best such relation; and the mean over all relations the entity has.
+- attribute: C1 is an attribute of other entities, log(1 + their number); and whether an attribute is asked about. Path
+  and other clauses about two entities say nothing then.
+With `graded` off only path, half-link and attribute clauses: 1 where one implies the triplet, else 0.
+Triplets that a renaming of entities and relations maps onto each other have equal evidence.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse
+
+from anykg.data.graph import KnowledgeGraph
+from anykg.ops.matching import FactIndex, fact_index
+from anykg.ops.rule_evidence import PRIOR, Asked, Columns, Rules, path_evidence, role_evidence
+from anykg.ops.rule_paths import LONGEST, num_shapes
+from anykg.rules.clause import Clause, parse
+from anykg.rules.ground import rule_table
+from anykg.rules.shapes import HALF_LINKS, LONGEST_REPEAT, path_clauses, repeated
+
+BOTH_ENDS = parse("(E1, C1, E3) & (E4, C1, E2) => (E1, C1, E2)")
+ROLES = tuple(
+    parse(f"{role} => (E1, C1, E2)")
+    for role in (
+        "(E1, C2, E3) & (E4, C2, E5) & (E4, C1, E6)",
+        "(E3, C2, E1) & (E5, C2, E4) & (E4, C1, E6)",
+        "(E2, C2, E3) & (E4, C2, E5) & (E6, C1, E4)",
+        "(E3, C2, E2) & (E5, C2, E4) & (E6, C1, E4)",
+    )
+)
+ELSEWHERE = parse("(E2, C1, E2) => (E1, C1, E1)")
+
+
+class Feature(NamedTuple):
+    """A column of the evidence."""
+
+    clause: Clause
+    measure: str
+    """What is measured of the clause's matches."""
+
+
+@cache
+def features(length: int, graded: bool) -> tuple[Feature, ...]:
+    """The columns of the evidence from paths of up to `length` steps."""
+    paths = [clause for steps in range(1, length + 1) for clause in path_clauses(steps).values()]
+    if not graded:
+        return tuple(Feature(clause, "implied") for clause in (*paths, *HALF_LINKS, ELSEWHERE))
+    short = [clause for steps in range(1, min(length, LONGEST_REPEAT) + 1) for clause in path_clauses(steps).values()]
+    return (
+        *(Feature(clause, "groundings") for clause in (*paths, *HALF_LINKS, ELSEWHERE)),
+        Feature(ELSEWHERE, "asked"),
+        Feature(BOTH_ENDS, "implied"),
+        *(Feature(repeated(clause), "best share") for clause in short),
+        *(Feature(clause, "best share") for clause in ROLES),
+        *(Feature(clause, "mean share") for clause in (ROLES[0], ROLES[2])),
+    )
+
+
+def evidence(graph: KnowledgeGraph, triplets: np.ndarray, *, length: int = LONGEST, graded: bool = True) -> np.ndarray:
+    """The evidence float32 [B, F] on triplets [B, 3]; a relation r + R asks for (tail, r, head).
+
+    Paths are walked from the first entity of a triplet as given: triplets that share it cost little more than one.
+    """
+    triplets = np.asarray(triplets, np.int64).reshape(-1, 3)
+    turned = triplets[:, 1] >= graph.num_relations
+    direct = np.where(turned[:, None], graph.inverted(triplets), triplets)
+    out = np.zeros((len(triplets), len(features(length, graded))), np.float32)
+    for way in (False, True):
+        rows = np.flatnonzero(turned == way)
+        if len(rows):
+            out[rows] = _evidence(graph, direct[rows], way, length, graded)
+    return out
+
+
+def _evidence(graph: KnowledgeGraph, triplets: np.ndarray, turned: bool, length: int, graded: bool) -> np.ndarray:
+    heads, relations, tails = triplets.T
+    links, known = heads != tails, graph.contains(triplets)
+    place = {feature: column for column, feature in enumerate(features(length, graded))}
+    out = np.zeros((len(triplets), len(place)), np.float32)
+    first = tails if turned else heads
+    rows = np.argsort(first, kind="stable")
+    rows = rows[links[rows]]
+    found = np.zeros((len(rows), len(place)), np.float32)
+    asked = Asked(
+        first[rows], relations[rows], (heads if turned else tails)[rows], known[rows].astype(np.int64), turned
+    )
+    rules = [_rules(graph, steps, graded) for steps in (1, 2)]
+    sizes = (graph.num_entities, graph.num_relations)
+    path_evidence(graph.derive(_index), sizes, length, asked, *rules, _columns(length, graded), found)
+    out[rows] = found
+    measure = "groundings" if graded else "implied"
+    own, others = heads * graph.num_relations + relations, tails * graph.num_relations + relations
+    for clause, counts, at in zip(HALF_LINKS, graph.derive(_degrees), (own, others), strict=True):
+        out[:, place[Feature(clause, measure)]] = (counts[at] - known) * links
+    attributes = graph.derive(_attributes)[relations] - known
+    out[:, place[Feature(ELSEWHERE, measure)]] = attributes * ~links
+    if not graded:
+        return (out > 0).astype(np.float32)
+    both = [place[Feature(clause, measure)] for clause in HALF_LINKS]
+    out[:, place[Feature(BOTH_ENDS, "implied")]] = (out[:, both] > 0).all(1)
+    numbers = [column for feature, column in place.items() if feature.measure == "groundings"]
+    out[:, numbers] = np.log1p(out[:, numbers])
+    out[:, place[Feature(ELSEWHERE, "asked")]] = ~links
+    roles = graph.derive(_roles)
+    for row, (clause, kind) in enumerate(
+        [(c, "best share") for c in ROLES] + [(ROLES[i], "mean share") for i in (0, 2)]
+    ):
+        entities = tails if clause in ROLES[2:] else heads
+        out[:, place[Feature(clause, kind)]] = roles[row, entities, relations] * links
+    return out
+
+
+@cache
+def _columns(length: int, graded: bool) -> Columns:
+    """Where the kernel puts the evidence of each shape."""
+    place = {feature: column for column, feature in enumerate(features(length, graded))}
+    columns = Columns(*(np.full((LONGEST, num_shapes(LONGEST)), -1, np.int64) for _ in range(2)))
+    for steps in range(1, length + 1):
+        for number, clause in path_clauses(steps).items():
+            columns.groundings[steps - 1, number] = place[Feature(clause, "groundings" if graded else "implied")]
+            if graded and steps <= LONGEST_REPEAT:
+                columns.shares[steps - 1, number] = place[Feature(repeated(clause), "best share")]
+    return columns
+
+
+def _rules(graph: KnowledgeGraph, length: int, graded: bool) -> Rules:
+    """The graph's rules; none where shares are not asked for."""
+    if not graded:
+        empty = np.zeros(0, np.int64)
+        return Rules(empty, empty, empty, empty)
+    table = rule_table(graph, length)
+    return Rules(table.offsets, table.heads, table.support, table.bodies)
+
+
+def _index(graph: KnowledgeGraph) -> FactIndex:
+    return fact_index(graph.triplets, graph.num_entities, graph.num_relations)
+
+
+def _degrees(graph: KnowledgeGraph) -> tuple[np.ndarray, np.ndarray]:
+    """Links of each relation that an entity is head of, and tail of, int64 [N * R] each."""
+    links = graph.triplets[graph.triplets[:, 0] != graph.triplets[:, 2]].astype(np.int64)
+    size = graph.num_entities * graph.num_relations
+    out, into = (np.bincount(links[:, end] * graph.num_relations + links[:, 1], minlength=size) for end in (0, 2))
+    return out, into
+
+
+def _attributes(graph: KnowledgeGraph) -> np.ndarray:
+    """Entities that have each relation as an attribute [R]."""
+    loops = graph.triplets[graph.triplets[:, 0] == graph.triplets[:, 2]]
+    return np.bincount(loops[:, 1], minlength=graph.num_relations)
+
+
+def _roles(graph: KnowledgeGraph) -> np.ndarray:
+    """See `role_evidence`: [6, N, R]."""
+    n, r = graph.num_entities, graph.num_relations
+    heads, relations, tails = graph.triplets.T.astype(np.int64)
+    keys = np.unique(np.concatenate([heads * 2 * r + relations, tails * 2 * r + relations + r]))
+    offsets, roles = np.searchsorted(keys, np.arange(n + 1) * 2 * r), keys % max(2 * r, 1)
+    incidence = scipy.sparse.csr_array((np.ones(len(keys)), roles, offsets), (n, 2 * r))
+    together = (incidence.T @ incidence).toarray()  # [2R, 2R]
+    found: np.ndarray = role_evidence(offsets, roles, together / (together.diagonal()[:, None] + PRIOR))
+    return found

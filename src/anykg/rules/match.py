@@ -1,0 +1,279 @@
+"""Apply a clause to a graph: all triplets it implies, whether it implies one, and through which facts.
+
+A triplet is implied where distinct entities and distinct relations, the head's bound to the triplet's, make every atom
+of the body an observed fact. No atom but the head itself can be the triplet asked about, since variables are distinct:
+a fact is never implied by itself, unless the clause is a tautology.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
+
+import numpy as np
+
+from anykg.data.graph import KnowledgeGraph
+from anykg.ops import matching
+from anykg.ops.matching import FactIndex
+from anykg.rules.clause import Atom, Clause, ClauseError
+
+CHUNK = 1 << 16
+"""Matches that are read at a time."""
+EXAMPLES = 8
+"""Matches of a body's other part that are tried before a candidate is asked about on its own."""
+MOST_IMPLIED = 50_000_000
+"""A clause that implies more triplets than this is not written out."""
+
+
+class Grounding(NamedTuple):
+    """Values of a clause's variables."""
+
+    entities: tuple[int, ...]  # [M]
+    relations: tuple[int, ...]  # [K]
+
+    def facts(self, clause: Clause) -> np.ndarray:
+        """The observed facts [L, 3] the body stands for."""
+        rows = [(self.entities[a.head], self.relations[a.relation], self.entities[a.tail]) for a in clause.body]
+        return np.array(rows, np.int64).reshape(-1, 3)
+
+
+def is_implied(clause: Clause, graph: KnowledgeGraph, triplets: np.ndarray) -> np.ndarray:
+    """Whether each triplet [B, 3] is implied, bool [B]; a relation r + R asks for (tail, r, head)."""
+    triplets = np.asarray(triplets, np.int64).reshape(-1, 3)
+    triplets = np.where(triplets[:, 1:2] < graph.num_relations, triplets, graph.inverted(triplets))
+    found: np.ndarray = (triplets[:, 0] == triplets[:, 2]) == clause.attribute
+    rows = np.flatnonzero(found)
+    given = np.full((len(rows), _width(clause)), matching.UNBOUND, np.int32)
+    for column, variable in enumerate(_head_variables(clause)):
+        given[:, variable] = triplets[rows, column]
+    if clause.body:
+        plan = _Pattern(clause.body, clause).plan(set(_head_variables(clause)))
+        cursor = matching.start(plan, _width(clause))
+        found[rows] = matching.exist(graph.derive(_index), plan, clause.num_entities, cursor, given)
+    return found
+
+
+def groundings(
+    clause: Clause, graph: KnowledgeGraph, triplet: tuple[int, int, int], limit: int = 10
+) -> list[Grounding]:
+    """The first `limit` ways in which a triplet is implied."""
+    if not clause.body or (triplet[0] == triplet[2]) != clause.attribute:
+        return []
+    plan = _Pattern(clause.body, clause).plan(set(_head_variables(clause)))
+    cursor = matching.start(plan, _width(clause))
+    cursor.values[list(_head_variables(clause))] = triplet
+    out = np.empty((limit, _width(clause)), np.int32)
+    count = matching.advance(graph.derive(_index), plan, clause.num_entities, cursor, out)
+    return [
+        Grounding(tuple(row[: clause.num_entities]), tuple(row[clause.num_entities :])) for row in out[:count].tolist()
+    ]
+
+
+def implied(clause: Clause, graph: KnowledgeGraph) -> np.ndarray:
+    """All implied triplets [P, 3], sorted; refused where they are more than MOST_IMPLIED."""
+    anchored, apart = _split(clause)
+    if apart and {0, clause.head.tail} <= {v for atom in anchored for v in (atom.head, atom.tail)}:
+        return _implied_in_parts(clause, graph, anchored, apart)
+    return _implied_at_once(clause, graph)
+
+
+def _split(clause: Clause) -> tuple[list[Atom], list[Atom]]:
+    """The atoms that facts connect with an entity of the head, and the others."""
+    reached, before = {0, clause.head.tail}, -1
+    while len(reached) != before:
+        before = len(reached)
+        reached |= {v for a in clause.body if reached & {a.head, a.tail} for v in (a.head, a.tail)}
+    anchored = [atom for atom in clause.body if atom.head in reached]
+    return anchored, [atom for atom in clause.body if atom.head not in reached]
+
+
+def _implied_in_parts(clause: Clause, graph: KnowledgeGraph, anchored: list[Atom], apart: list[Atom]) -> np.ndarray:
+    """The part of the body apart from the head says which relations to look for, so it is matched first.
+
+    The entities of both parts must differ: where no example of the other part does, a candidate is asked about.
+    """
+    near = {atom.relation for atom in anchored} | {0}
+    columns = [clause.num_entities + kind for kind in sorted(near & {atom.relation for atom in apart})]
+    mine, other = _Pattern(anchored, clause), _Pattern(apart, clause)
+    head, entities = _head_variables(clause), clause.num_entities
+    parts, unsure = [np.empty((0, 3), np.int64)], [np.empty((0, 3), np.int64)]
+    for examples in _examples(other, graph, columns):
+        given = {column: int(examples[0, column]) for column in columns}
+        for rows in mine.matches(graph, given):
+            found = rows[:, list(head)].astype(np.int64)
+            if head[1] not in mine.variables and head[1] not in columns:  # C1 is nowhere: any relation may be meant
+                found = np.repeat(found, graph.num_relations, axis=0)
+                found[:, 1] = np.tile(np.arange(graph.num_relations), len(rows))
+                unsure.append(found)
+                continue
+            met = rows[:, :entities, None, None] == examples[None, None, :, :entities]  # [C, M, examples, M]
+            met &= (rows[:, :entities] != matching.UNBOUND)[:, :, None, None]
+            sure = ~met.any((1, 3)).all(1)
+            parts.append(found[sure])
+            unsure.append(found[~sure])
+        _refuse(sum(map(len, parts)) + sum(map(len, unsure)), clause)
+    asked = np.unique(np.concatenate(unsure), axis=0)
+    result: np.ndarray = np.unique(np.concatenate([*parts, asked[is_implied(clause, graph, asked)]]), axis=0)
+    return result
+
+
+def _examples(pattern: _Pattern, graph: KnowledgeGraph, columns: list[int]) -> Iterator[np.ndarray]:
+    """A few matches [up to EXAMPLES, V] for every choice of values of `columns` that has any."""
+    kept = np.empty((0, pattern.width), np.int32)
+    for rows in pattern.matches(graph, {}):
+        kept = np.concatenate([kept, rows])
+        kept = kept[np.lexsort(kept[:, columns].T)] if columns else kept
+        new = np.append(True, (np.diff(kept[:, columns], axis=0) != 0).any(1))[: len(kept)]
+        begin = np.maximum.accumulate(np.where(new, np.arange(len(kept)), 0))
+        kept = kept[np.arange(len(kept)) - begin < EXAMPLES]
+    new = np.append(True, (np.diff(kept[:, columns], axis=0) != 0).any(1))[: len(kept)]
+    yield from np.split(kept, np.flatnonzero(new)[1:]) if len(kept) else []
+
+
+def _implied_at_once(clause: Clause, graph: KnowledgeGraph) -> np.ndarray:
+    sizes = (graph.num_entities, graph.num_relations)
+    kinds = _kinds(clause)
+    head, body = _head_variables(clause), _Pattern(clause.body, clause)
+    free = [v for v in dict.fromkeys(head) if v not in body.variables]
+    # What a free variable must differ from has to be kept besides the head.
+    kept = sorted({v for v in body.variables if v in head or any(kinds[v] == kinds[f] for f in free)})
+    rows = _distinct_matches(body, graph, kept, [sizes[kinds[v]] for v in kept], clause)
+    columns = kept
+    for variable in free:
+        rows = _spread(rows, [kinds[v] == kinds[variable] for v in columns], sizes[kinds[variable]], clause)
+        columns = [*columns, variable]
+        later = [v for v in free if v not in columns]
+        needed = [v in head or any(kinds[v] == kinds[f] for f in later) for v in columns]
+        columns = [v for v, keep in zip(columns, needed, strict=True) if keep]
+        rows = np.unique(rows[:, needed], axis=0)
+    found: np.ndarray = rows[:, [columns.index(v) for v in head]].astype(np.int64)
+    return found[np.lexsort(found.T[::-1])]
+
+
+def implied_reference(clause: Clause, graph: KnowledgeGraph) -> np.ndarray:
+    """`implied` by the definition: every assignment of every variable is tried."""
+    found = matching.matches_reference(
+        graph.triplets,
+        np.array(clause.body, np.int64).reshape(-1, 3),
+        clause.num_entities,
+        clause.num_relations,
+        (graph.num_entities, graph.num_relations),
+    )
+    return np.unique(found[:, list(_head_variables(clause))].astype(np.int64), axis=0)
+
+
+class _Pattern:
+    """Some atoms of a clause, with its numbers of variables: relations are numbered after the entities."""
+
+    def __init__(self, atoms: Sequence[Atom], clause: Clause) -> None:
+        self.entities, self.width = clause.num_entities, _width(clause)
+        self.atoms = [(atom.head, clause.num_entities + atom.relation, atom.tail) for atom in atoms]
+        self.variables = {v for atom in self.atoms for v in atom}
+
+    def plan(self, bound: set[int]) -> np.ndarray:
+        """The order of the join [L, 5]: always the atom whose facts are fewest by what is bound already."""
+        left, steps = list(self.atoms), []
+        while left:
+            ways = {atom: _way(atom, bound) for atom in left}
+            atom = max(left, key=lambda a: ways[a][2])
+            order, prefix, _ = ways[atom]
+            steps.append([order, prefix, *(atom[column] for column in matching.ORDERS[order])])
+            bound = bound | set(atom)
+            left.remove(atom)
+        return np.array(steps, np.int64).reshape(-1, 5)
+
+    def matches(self, graph: KnowledgeGraph, given: Mapping[int, int]) -> Iterator[np.ndarray]:
+        """Every match [C, V] with some variables given, in parts."""
+        if not self.atoms:
+            yield np.full((1, self.width), matching.UNBOUND, np.int32)
+            return
+        plan, index = self.plan(set(given)), graph.derive(_index)
+        cursor = matching.start(plan, self.width)
+        for variable, value in given.items():
+            cursor.values[variable] = value
+        out = np.empty((CHUNK, self.width), np.int32)
+        while True:
+            count = matching.advance(index, plan, self.entities, cursor, out)
+            yield out[:count]
+            if count < len(out):
+                return
+
+
+def _index(graph: KnowledgeGraph) -> FactIndex:
+    return matching.fact_index(graph.triplets, graph.num_entities, graph.num_relations)
+
+
+def _width(clause: Clause) -> int:
+    return clause.num_entities + clause.num_relations
+
+
+def _head_variables(clause: Clause) -> tuple[int, int, int]:
+    """The variables of the head."""
+    return clause.head.head, clause.num_entities, clause.head.tail
+
+
+def _kinds(clause: Clause) -> list[int]:
+    """0 for an entity, 1 for a relation."""
+    return [0] * clause.num_entities + [1] * clause.num_relations
+
+
+def _way(atom: tuple[int, int, int], bound: set[int]) -> tuple[int, int, int]:
+    """The order of the facts with the longest bound beginning, its length, and how narrow that is."""
+    prefixes = []
+    for columns in matching.ORDERS:
+        known = [atom[column] in bound for column in columns]
+        prefixes.append(known.index(False) if False in known else 3)
+    order = int(np.argmax(prefixes))
+    by_relation = prefixes[order] == 1 and matching.ORDERS[order][0] == matching.RELATION
+    return order, prefixes[order], 2 * prefixes[order] - by_relation
+
+
+def _distinct_matches(
+    pattern: _Pattern,
+    graph: KnowledgeGraph,
+    columns: list[int],
+    sizes: list[int],
+    clause: Clause,
+    given: Mapping[int, int] = MappingProxyType({}),
+) -> np.ndarray:
+    """The distinct values [P, len(columns)] of some variables over all matches."""
+    packable = np.prod(np.array(sizes, float)) < 2**63
+    parts: list[np.ndarray] = []
+    for rows in pattern.matches(graph, given):
+        picked = rows[:, columns].astype(np.int64)
+        if packable:
+            keys = np.zeros(len(picked), np.int64)
+            for place, size in enumerate(sizes):
+                keys = keys * size + picked[:, place]
+            parts.append(np.unique(keys))
+        else:
+            parts.append(np.unique(picked, axis=0))
+        if sum(map(len, parts)) > MOST_IMPLIED:
+            parts = [np.unique(np.concatenate(parts), axis=0)]
+            _refuse(len(parts[0]), clause)
+    found = np.unique(np.concatenate(parts), axis=0)
+    if not packable:
+        return found
+    unpacked = np.empty((len(found), len(columns)), np.int64)
+    for place in range(len(columns) - 1, -1, -1):
+        found, unpacked[:, place] = np.divmod(found, sizes[place])
+    return unpacked
+
+
+def _spread(rows: np.ndarray, same_kind: list[bool], size: int, clause: Clause) -> np.ndarray:
+    """Rows [P, V] with every value of one more variable that differs from those of its kind: [P', V + 1]."""
+    _refuse(len(rows) * max(size - sum(same_kind), 0), clause)
+    allowed = np.ones((len(rows), size), bool)
+    for column in np.flatnonzero(same_kind):
+        allowed[np.arange(len(rows)), rows[:, column]] = False
+    which, value = np.nonzero(allowed)
+    return np.concatenate([rows[which], value[:, None]], axis=1)
+
+
+def _refuse(count: int, clause: Clause) -> None:
+    if count > MOST_IMPLIED:
+        raise ClauseError(
+            f"{clause}: implies too many triplets to list ({count:,} ways, at most {MOST_IMPLIED:,}); ask whether "
+            "single triplets are implied instead."
+        )

@@ -1,0 +1,248 @@
+"""Measure every shape of clause on a graph, and find its best groundings in this graph's relations.
+
+Of a clause: the triplets it implies, how many of them are facts (support), which part of the facts of its kind (links
+or attributes) that is (head coverage), which part of the implied ones (confidence), and the same among implied triplets
+whose (head, relation) has a fact at all (confidence under partial completeness: what is not known may be true unless
+something else is known). A fact is never implied by itself, so a fact counts as if it had been left out.
+
+Significance: the support among facts from a sample of heads, against that in graphs in which every relation's facts
+are shuffled such that each entity keeps its number of facts of each relation, at either end. All counts are exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from anykg.core.errors import ConfigError
+from anykg.core.seeds import stream
+from anykg.data.graph import KnowledgeGraph
+from anykg.ops.curveball import curveball
+from anykg.ops.matching import FactIndex, fact_index
+from anykg.ops.rule_paths import IMPLIED, LONGEST, PARTIAL, SUPPORT, count_paths, num_shapes
+from anykg.ops.rule_tables import RuleTable, count_repeats, examples
+from anykg.rules.clause import Clause
+from anykg.rules.ground import rule_table
+from anykg.rules.match import implied, is_implied
+from anykg.rules.shapes import HALF_LINKS, LONGEST_REPEAT, Shape, shapes
+
+CHUNK = 256
+"""Heads that are counted between two looks at progress and interrupts."""
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Null:
+    """The support of a clause where only degrees are as in the graph."""
+
+    support: int
+    """Of the graph itself, from the same heads."""
+    mean: float
+    deviation: float
+    """Standard deviation over the shuffled graphs."""
+    graphs: int
+    at_least: int
+    """How many shuffled graphs had as much support."""
+
+    @property
+    def z(self) -> float:
+        """Deviations above the mean; a deviation below 1 fact counts as 1."""
+        return (self.support - self.mean) / max(self.deviation, 1.0)
+
+    @property
+    def p(self) -> float:
+        """The chance of as much support; no smaller than 1 / (graphs + 1)."""
+        return (self.at_least + 1) / (self.graphs + 1)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A clause and its counts on a graph."""
+
+    clause: Clause
+    family: str
+    implied: int
+    support: int
+    partial: int
+    """Implied triplets whose (head, relation) has a fact."""
+    facts: int
+    """Facts that a head of its kind could be: links, or attributes."""
+    null: Null | None = None
+
+    @property
+    def head_coverage(self) -> float:
+        """The part of these facts that is implied."""
+        return _ratio(self.support, self.facts)
+
+    @property
+    def confidence(self) -> float:
+        """The part of the implied triplets that are facts."""
+        return _ratio(self.support, self.implied)
+
+    @property
+    def pca_confidence(self) -> float:
+        """The same among implied triplets whose (head, relation) has a fact."""
+        return _ratio(self.support, self.partial)
+
+
+def mine(
+    graph: KnowledgeGraph,
+    *,
+    length: int = LONGEST,
+    nulls: int = 10,
+    null_heads: int = 1000,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> list[Measured]:
+    """Every shape with paths of up to `length` steps, by falling confidence under partial completeness.
+
+    `nulls` shuffled graphs give the significance, from a sample of `null_heads` heads; 0 leaves it out.
+    """
+    if not 1 <= length <= LONGEST:
+        raise ConfigError(f"--length: expected 1 to {LONGEST}, found {length}.")
+    wanted = shapes(length)
+    heads = np.unique(graph.triplets[:, 0]).astype(np.int64)
+    sample = np.sort(stream(seed, "null heads").permutation(heads)[:null_heads]) if nulls else heads[:0]
+    tell = _Teller(progress, length * (len(heads) + (nulls + 1) * len(sample)))
+    everyone = np.arange(graph.num_entities)
+    counts = _counts(graph, wanted, everyone, tell)
+    loops = int((graph.triplets[:, 0] == graph.triplets[:, 2]).sum())
+    found = [
+        Measured(
+            clause=shape.clause,
+            family=shape.family,
+            implied=int(row[IMPLIED]),
+            support=int(row[SUPPORT]),
+            partial=int(row[PARTIAL]),
+            facts=loops if shape.clause.attribute else len(graph) - loops,
+        )
+        for shape, row in zip(wanted, counts, strict=True)
+    ]
+    if nulls and len(graph):
+        own = _counts(graph, wanted, sample, tell, whole=False)[:, SUPPORT]
+        drawn = np.stack(
+            [_counts(shuffled(graph, seed, i), wanted, sample, tell, whole=False)[:, SUPPORT] for i in range(nulls)]
+        )  # [nulls, shapes]
+        deviation = drawn.std(0, ddof=1) if nulls > 1 else np.zeros(len(wanted))
+        found = [
+            replace(m, null=Null(int(s), float(column.mean()), float(d), nulls, int((column >= s).sum())))
+            for m, s, d, column in zip(found, own, deviation, drawn.T, strict=True)
+        ]
+    return sorted(found, key=lambda m: (-m.pca_confidence, -m.support, str(m.clause)))
+
+
+def measure(clauses: Sequence[Clause], graph: KnowledgeGraph) -> list[Measured]:
+    """Any clauses, in their order; each is written out in full, so it must not imply too much."""
+    loops = int((graph.triplets[:, 0] == graph.triplets[:, 2]).sum())
+    return [
+        Measured(clause, "given", *_written_out(clause, graph), facts=loops if clause.attribute else len(graph) - loops)
+        for clause in clauses
+    ]
+
+
+def shuffled(graph: KnowledgeGraph, seed: int, number: int = 0) -> KnowledgeGraph:
+    """Tails traded among the facts of each relation: every entity keeps its facts of each relation at either end."""
+    order = np.lexsort((graph.triplets[:, 2], graph.triplets[:, 0], graph.triplets[:, 1]))
+    triplets = graph.triplets[order].astype(np.int64)
+    heads, relations = triplets[:, 0], triplets[:, 1]
+    new_list = np.flatnonzero(np.append(True, (np.diff(relations) != 0) | (np.diff(heads) != 0)))
+    offsets = np.append(new_list, len(triplets))
+    groups = np.append(np.flatnonzero(np.append(True, np.diff(relations[new_list]) != 0)), len(new_list))
+    random = stream(seed, "null", number)
+    tails = curveball(triplets[:, 2].copy(), offsets, groups, graph.num_entities, random)
+    return graph.with_triplets(np.stack([heads, relations, tails], 1))
+
+
+class _Teller:
+    """Sums up progress over several walks."""
+
+    def __init__(self, progress: Progress | None, total: int) -> None:
+        self.progress, self.total, self.done = progress, total, 0
+
+    def __call__(self, count: int) -> None:
+        self.done += count
+        if self.progress:
+            self.progress(min(self.done, self.total), self.total)
+
+
+def _counts(
+    graph: KnowledgeGraph, wanted: Sequence[Shape], starts: np.ndarray, tell: _Teller, *, whole: bool = True
+) -> np.ndarray:
+    """Implied, support and partial [shapes, 3] of the triplets whose head is one of `starts`.
+
+    Without `whole` only the support of shapes without a path is counted.
+    """
+    index = fact_index(graph.triplets, graph.num_entities, graph.num_relations)
+    sizes = (graph.num_entities, graph.num_relations)
+    rows: dict[tuple[str, int], np.ndarray] = {}
+    for length in range(1, 1 + max(shape.length for shape in wanted)):
+        rows["path", length] = _in_chunks(count_paths, index, sizes, length, starts, tell)
+        if length <= LONGEST_REPEAT:
+            table = rule_table(graph, length)
+            kept = RuleTable(table.offsets, table.heads)
+            places = examples(index, sizes, length, kept)
+            rows["repeat", length] = _in_chunks(count_repeats, index, sizes, length, starts, None, kept, *places)
+    found = np.zeros((len(wanted), 3), np.int64)
+    for place, shape in enumerate(wanted):
+        if shape.length:
+            found[place] = rows[shape.family, shape.length][shape.number]
+        elif not whole:
+            mine = graph.triplets[np.isin(graph.triplets[:, 0], starts)]
+            found[place, SUPPORT] = is_implied(shape.clause, graph, mine).sum()
+        elif shape.family == "half-link":
+            found[place] = _half_link(graph, HALF_LINKS.index(shape.clause))
+        else:
+            found[place] = _written_out(shape.clause, graph)
+    return found
+
+
+def _in_chunks(
+    kernel: Callable[..., np.ndarray],
+    index: FactIndex,
+    sizes: tuple[int, int],
+    length: int,
+    starts: np.ndarray,
+    tell: _Teller | None,
+    *more: object,
+) -> np.ndarray:
+    counts = np.zeros((num_shapes(length), 3), np.int64)
+    for first in range(0, len(starts), CHUNK):
+        part = starts[first : first + CHUNK]
+        counts += kernel(index, sizes, length, part, *more)
+        if tell:
+            tell(len(part))
+    return counts
+
+
+def _written_out(clause: Clause, graph: KnowledgeGraph) -> tuple[int, int, int]:
+    triplets = implied(clause, graph)
+    keys = graph.triplets[:, 0].astype(np.int64) * graph.num_relations + graph.triplets[:, 1]
+    partial = np.isin(triplets[:, 0] * graph.num_relations + triplets[:, 1], keys)
+    return len(triplets), int(graph.contains(triplets).sum()), int(partial.sum())
+
+
+def _half_link(graph: KnowledgeGraph, end: int) -> np.ndarray:
+    """Counts [3] of: C1 is known of E1 (end 0) or of E2 (end 1) with another entity.
+
+    Such a list of one known entity implies C1 with all but the two, a longer list with all but its owner.
+    """
+    n, r = graph.num_entities, graph.num_relations
+    links = graph.triplets[graph.triplets[:, 0] != graph.triplets[:, 2]].astype(np.int64)
+    owners, known = np.unique(links[:, [0, 2][end]] * r + links[:, 1], return_counts=True)
+    single = known == 1
+    counts = np.zeros(3, np.int64)
+    counts[IMPLIED] = len(owners) * (n - 1) - single.sum()
+    counts[SUPPORT] = known[~single].sum()
+    counts[PARTIAL] = counts[IMPLIED]
+    if end == 1:
+        with_fact = np.unique(graph.triplets[:, 0].astype(np.int64) * r + graph.triplets[:, 1])
+        heads = np.bincount(with_fact % r, minlength=r)  # entities that have a fact of each relation
+        counts[PARTIAL] = heads[owners % r].sum() - np.isin(owners, with_fact).sum() - single.sum()
+    return counts
+
+
+def _ratio(part: int, whole: int) -> float:
+    return part / whole if whole else 0.0

@@ -1,0 +1,64 @@
+"""`anykg complete` as a person types it, interrupted too."""
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from anykg.cli.complete import duration
+from anykg.cli.main import app
+from anykg.core.errors import InputError
+
+FACTS = "".join(
+    f"p{i}\tknows\tp{(i * 7 + 1) % 90}\np{i}\tlikes\tt{i % 5}\np{i}\tin\tc{i % 8}\n" for i in range(90)
+)  # fmt: skip
+
+
+def test_restricted(tmp_path: Path) -> None:
+    out = tmp_path / "new.tsv"
+    arguments = ["complete", "atlas", "--heads", "Kosovo", "--relations", "in UN regional group", "--top", "2"]
+    result = CliRunner().invoke(app, [*arguments, "--out", str(out)], catch_exceptions=False)
+    assert "1 questions to ask, about" in result.stderr
+    lines = out.read_text().splitlines()
+    assert lines[0].split("\t") == ["head", "relation", "tail", "score", "rank"]
+    assert lines[1].split("\t")[2] == "Eastern European Group"
+    assert [path.name for path in tmp_path.iterdir()] == ["new.tsv"]
+    with pytest.raises(InputError, match="'Kosovo'"):
+        CliRunner().invoke(app, ["complete", "atlas", "--heads", "Kossovo"], catch_exceptions=False)
+
+
+def test_interrupted_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    facts, slow, out = tmp_path / "facts.tsv", tmp_path / "slow.py", tmp_path / "stopped.tsv"
+    facts.write_text(FACTS, encoding="utf-8")
+    # The program itself, each slice a little slower, so that there is time to interrupt it.
+    slow.write_text(
+        "import sys, time, anykg.answers.complete as c\nfrom anykg.cli.main import run\n"
+        "c.SLICE = 4\nbest = c._best_of\n"
+        "c._best_of = lambda *a: (print('slice', file=sys.stderr, flush=True), time.sleep(0.05), best(*a))[2]\nrun()\n"
+    )
+    command = ["complete", str(facts), "--top", "40", "--out"]
+    stopped = subprocess.Popen(
+        [sys.executable, str(slow), *command, str(out)], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert stopped.stderr is not None
+    while "slice" not in stopped.stderr.readline():
+        pass
+    time.sleep(0.15)
+    stopped.send_signal(signal.SIGINT)
+    _, complaint = stopped.communicate()
+    assert stopped.returncode == 130
+    assert "the same command goes on" in complaint
+    assert not out.exists()
+    monkeypatch.setattr("anykg.answers.complete.SLICE", 4)
+    result = CliRunner().invoke(app, [*command, str(out)], catch_exceptions=False)
+    assert "Going on after" in result.stderr
+    CliRunner().invoke(app, [*command, str(tmp_path / "whole.tsv")], catch_exceptions=False)
+    assert out.read_text() == (tmp_path / "whole.tsv").read_text()
+
+
+def test_durations() -> None:
+    assert [duration(s) for s in (0.2, 40, 600, 4000)] == ["1 s", "40 s", "10 min", "1 h 7 min"]

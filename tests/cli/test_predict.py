@@ -1,0 +1,65 @@
+"""`anykg predict` as a person types it."""
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from anykg.cli.main import app
+from anykg.core.errors import InputError
+
+
+def call(*arguments: object) -> str:
+    result = CliRunner().invoke(app, [str(a) for a in arguments], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def errors(*arguments: object) -> str:
+    with pytest.raises(InputError) as caught:
+        CliRunner().invoke(app, [str(a) for a in arguments], catch_exceptions=False)
+    return str(caught.value)
+
+
+ASK = ("predict", "atlas", "--head", "Kosovo", "--relation", "in UN regional group", "-k", 2)
+COLUMNS = ["head", "relation", "tail", "score", "rank", "known"]
+
+
+def test_formats(tmp_path: Path) -> None:
+    rows = json.loads(call(*ASK, "--format", "json"))
+    assert [list(row) for row in rows] == [COLUMNS, COLUMNS]
+    assert rows[0]["tail"] == "Eastern European Group"
+    assert call(*ASK, "--format", "tsv").splitlines()[0].split("\t") == COLUMNS
+    assert call(*ASK, "--format", "csv").splitlines()[0].split(",") == COLUMNS
+    assert call(*ASK, "--format", "nt").count(" .\n") == 2
+    for name in ("a.parquet", "a.json", "a.tsv"):
+        assert f"Wrote 2 answers to {tmp_path / name}" in call(*ASK, "--out", tmp_path / name)
+    assert pl.read_parquet(tmp_path / "a.parquet")["tail"].to_list() == [row["tail"] for row in rows]
+    assert json.loads((tmp_path / "a.json").read_text()) == rows
+    assert "give --out" in errors(*ASK, "--format", "parquet")
+    assert "for the screen" in errors(*ASK, "--format", "table", "--out", tmp_path / "b.tsv")
+    assert ".parquet" in errors(*ASK, "--out", tmp_path / "b.xyz")
+
+
+def test_batches(tmp_path: Path) -> None:
+    queries, out = tmp_path / "q.tsv", tmp_path / "a.jsonl"
+    queries.write_text("Kosovo\tborders\t?\n?\tmember of\tEuropean Union\nKosovo\tborders\t?\n", encoding="utf-8")
+    result = CliRunner().invoke(app, ["predict", "atlas", "--queries", str(queries), "-k", "3", "--out", str(out)])
+    assert "1 of 3 questions were repeated" in result.stderr
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [(row["query"], row["rank"]) for row in rows] == [(q, k) for q in (1, 2) for k in (1, 2, 3)]
+    candidates = tmp_path / "c.txt"
+    candidates.write_text("Greece\nFrance\n", encoding="utf-8")
+    printed = call("predict", "atlas", "--head", "Kosovo", "--relation", "borders", "--candidates", candidates)
+    assert "Greece" in printed
+    assert "Croatia" not in printed
+    assert "found both" in errors("predict", "atlas", "--queries", queries, "--head", "Kosovo")
+
+
+def test_kindness() -> None:
+    assert "'borders'" in errors("predict", "atlas", "--head", "Kosovo", "--relation", "bordes")
+    assert "(cpu" in errors(*ASK, "--device", "abacus")
+    assert "anykg-small" in errors(*ASK, "--model", "anykg-smal")
+    assert "known" in call("predict", "atlas", "--head", "Kosovo", "--relation", "borders", "--known")

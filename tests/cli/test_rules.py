@@ -1,0 +1,89 @@
+"""`anykg rules` and `anykg explain` as a person types them."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from anykg.cli.main import app
+from anykg.core.errors import InputError
+
+COUPLES = "".join(
+    f"m{i}\twed\tw{i}\nw{i}\tin\ttown{i % 4}\n" + (f"m{i}\tin\ttown{i % 4}\n" if i else "") for i in range(12)
+)
+
+
+@pytest.fixture
+def facts(tmp_path: Path) -> Path:
+    path = tmp_path / "facts.tsv"
+    path.write_text(COUPLES, encoding="utf-8")
+    return path
+
+
+def call(*arguments: object) -> str:
+    result = CliRunner().invoke(app, [str(a) for a in arguments], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_mine_show_apply(facts: Path, tmp_path: Path) -> None:
+    rules = tmp_path / "rules.json"
+    printed = call("rules", "mine", facts, "--length", "2", "--nulls", "2", "--min-support", "3", "--out", rules)
+    assert "Wrote" in printed
+    content = json.loads(rules.read_text())
+    best = {row["clause"]: row for row in content["clauses"]}["(E1, C2, E3) & (E3, C1, E2) => (E1, C1, E2)"]
+    assert (best["implied"], best["support"], best["null"]["graphs"]) == (12, 11, 2)
+    assert content["groundings"][0]["rule"] == "(E1, wed, E3) & (E3, in, E2) => (E1, in, E2)"
+    assert "11" in call("rules", "show", rules, "-k", "3", "--by", "support", "--family", "path")
+    new = json.loads(call("rules", "apply", rules, facts, "-k", "1", "--format", "json"))
+    assert (new[0]["head"], new[0]["relation"], new[0]["tail"]) == ("m0", "in", "town0")
+    assert "(m0, wed, w0)" in new[0]["because"]
+    out = tmp_path / "new.tsv"
+    call("rules", "apply", "(E1, C2, E3) & (E3, C1, E2) => (E1, C1, E2)", facts, "--out", out)
+    assert "m0\tin\ttown0" in out.read_text()
+
+
+def test_json_is_what_the_file_holds(facts: Path, tmp_path: Path) -> None:
+    rules = tmp_path / "rules.json"
+    printed = call("rules", "mine", facts, "--length", "1", "--nulls", "0", "--format", "json", "--out", rules)
+    assert json.loads(printed) == json.loads(rules.read_text())
+    assert json.loads(printed)["clauses"][0]["null"] is None
+
+
+def test_a_clause_is_shown() -> None:
+    printed = call("rules", "show", "(x, r, y) => (y, r, x)")
+    assert "(E2, C1, E1) => (E1, C1, E2)" in printed
+
+
+def test_explain_prints_writes_and_draws(facts: Path, tmp_path: Path) -> None:
+    out, picture = tmp_path / "why.json", tmp_path / "why.svg"
+    printed = call("explain", facts, "m0", "in", "town0", "--out", out, "--picture", picture, "--draws", "1")
+    assert "m0 -wed-> w0 -in-> town0" in printed
+    assert picture.read_text(encoding="utf-8").lstrip().startswith("<?xml")
+    assert json.loads(call("explain", facts, "m0", "in", "town0", "--draws", "1", "--format", "json")) == json.loads(
+        out.read_text()
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["rules", "apply", "(E1, C2) => (E1, C1, E2)", "atlas"], "expected (ENTITY, RELATION, ENTITY)"),
+        (["rules", "show", "nothing.json"], "cannot be read"),
+        (["explain", "atlas", "France", "borders", "Germny"], "Did you mean 'Germany'"),
+        (["explain", "atlas", "France", "borders", "Germany", "--picture", "x.pdf"], "ends with .svg or .png"),
+    ],
+)
+def test_mistakes_are_said_in_one_sentence(arguments: list[str], complaint: str) -> None:
+    error = CliRunner().invoke(app, arguments).exception
+    assert isinstance(error, InputError)
+    assert complaint in str(error)
+
+
+def test_damaged_rules_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "rules.json"
+    path.write_text('{"clauses": 3}')
+    error = CliRunner().invoke(app, ["rules", "show", str(path)]).exception
+    assert isinstance(error, InputError)
+    assert "expected rules as written by" in str(error)
