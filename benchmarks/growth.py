@@ -3,7 +3,11 @@
 Each row is a fresh process: a random graph with skewed degrees, ten triplets an entity, edges with inverses. `prepare`
 sorts the edges and derives the relation graph, once per graph; `query` is one (head, relation, ?) scored against all
 entities, relation vectors made before. The last row is 1,000,000 entities and 10,000,000 triplets; `peak` is all the
-process ever held. An argument limits the number of triplets: `python benchmarks/growth.py 1000000`.
+process ever held.
+
+    python benchmarks/growth.py                     # the table
+    python benchmarks/growth.py 1000000             # up to so many triplets
+    python benchmarks/growth.py 10000000 growth.svg # and a plot
 """
 
 from __future__ import annotations
@@ -22,7 +26,7 @@ from anykg.data.graph import KnowledgeGraph
 from anykg.data.vocabulary import Vocabulary
 from anykg.models.ultra import Ultra
 
-TRIPLETS = (5_000, 50_000, 500_000, 2_000_000, 10_000_000)
+TRIPLETS = (5_000, 20_000, 50_000, 200_000, 500_000, 2_000_000, 10_000_000)
 RELATIONS = 200
 
 
@@ -94,14 +98,33 @@ def _graph(count: int) -> KnowledgeGraph:
 
 
 def main() -> None:
-    """Print a row as soon as it is there."""
+    """Print a row as soon as it is there; then plot them."""
     largest = int(sys.argv[1]) if len(sys.argv) > 1 else TRIPLETS[-1]
     print(f"{'triplets':>10} {'edges':>10} {'prepare s':>10} {'query s':>9} {'ns/edge':>8} {'peak GiB':>9}")
+    rows = []
     for count in TRIPLETS:
         if count <= largest:
             row = _measured(count)
             cells = f"{row.prepare:10.2f} {row.query:9.3f} {row.nanoseconds_per_edge:8.1f} {row.peak_gib:9.2f}"
             print(f"{row.triplets:10d} {row.edges:10d} {cells}", flush=True)
+            rows.append(row)
+    if len(sys.argv) > 2:
+        _plot(rows, Path(sys.argv[2]))
+
+
+def _plot(rows: list[Row], path: Path) -> None:
+    """Seconds of a query over edges, both logarithmic, beside a line through the last row that is exactly linear."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6, 4), layout="constrained")
+    axes = figure.subplots()
+    edges = [row.edges for row in rows]
+    axes.loglog(edges, [row.query for row in rows], "o-", label="one full ranking")
+    axes.loglog(edges, [rows[-1].query * count / edges[-1] for count in edges], ":", label="linear in the edges")
+    axes.set_xlabel("edges, inverses included")
+    axes.set_ylabel("seconds")
+    axes.legend()
+    figure.savefig(path, metadata={"Date": None})
 
 
 if __name__ == "__main__":
