@@ -164,29 +164,33 @@ def _add(
 
 
 @njit(cache=True)
-def role_evidence(offsets: np.ndarray, roles: np.ndarray, shares: np.ndarray) -> np.ndarray:
-    """How well an entity's roles go with having each relation at either end: float32 [6, N, R].
+def role_evidence(
+    offsets: np.ndarray,
+    roles: np.ndarray,
+    shares: np.ndarray,
+    entities: np.ndarray,
+    relations: np.ndarray,
+    at_tail: bool,
+) -> np.ndarray:
+    """How well an entity's roles go with having a relation, at its head or at its tail: float32 [B, 3].
 
     A role is a relation, at its head (r) or at its tail (r + R); entity e has roles[offsets[e]:offsets[e + 1]], and
-    shares [2R, 2R] says which part of the entities with one role has another. Rows: the best role that is a head and
-    the best that is a tail, for relations at their head, then at their tail; then the mean over all roles for either.
-    Roles of the relation itself do not count.
+    shares [2R, 2R] says which part of the entities with one role has another. Columns: the best role that is a head, the
+    best that is a tail, the mean over all. Roles of the relation itself do not count.
     """
-    n, r = len(offsets) - 1, len(shares) // 2
-    out = np.zeros((6, n, r), np.float32)
-    for entity in range(n):
-        own = roles[offsets[entity] : offsets[entity + 1]]
-        for end in range(2):
-            for kind in range(r):
-                total, count = 0.0, 0
-                for role in own:
-                    if role == kind or role == kind + r:
-                        continue
-                    share = shares[role, kind + end * r]
-                    row = 2 * end + (role >= r)
-                    out[row, entity, kind] = max(out[row, entity, kind], np.float32(share))
-                    total += share
-                    count += 1
-                if count:
-                    out[4 + end, entity, kind] = total / count
+    r = len(shares) // 2
+    out = np.zeros((len(entities), 3), np.float32)
+    for row in range(len(entities)):
+        kind = relations[row]
+        total, count = 0.0, 0
+        for role in roles[offsets[entities[row]] : offsets[entities[row] + 1]]:
+            if role == kind or role == kind + r:
+                continue
+            share = shares[role, kind + r if at_tail else kind]
+            side = 1 if role >= r else 0
+            out[row, side] = max(out[row, side], np.float32(share))
+            total += share
+            count += 1
+        if count:
+            out[row, 2] = total / count
     return out

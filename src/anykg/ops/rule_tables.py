@@ -38,7 +38,7 @@ def ground_paths(
     bodies = np.zeros((1 << length) * r**length, np.int64)
     keys, count = np.empty(1024, np.int64), 0
     latest, before = np.full(n, -1, np.int64), np.empty(len(index.facts[0]), np.int64)
-    stamp = np.full(r * n if length == 2 else 1, -1, np.int64)
+    stamp = np.full(r * n if length == 2 else 1, -1, np.int32)
     run, previous = 0, np.int64(-1)
     for start in starts:
         low, high = index.offsets[0, start], index.offsets[0, start + 1]
@@ -221,7 +221,7 @@ def _are_apart(kept: np.ndarray, wanted: int) -> bool:
 
 
 class _Marks(NamedTuple):
-    """What was implied for one start and way of directions, as bits C1 * N + E2; small, so that it stays in the cache."""
+    """What was implied for one start and way of directions: bits C1 * N + E2, few enough to stay in the cache."""
 
     bits: np.ndarray  # uint64 [slots, words]
     touched: np.ndarray  # int64 [slots, words]: words that are not 0

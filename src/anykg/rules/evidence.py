@@ -100,9 +100,9 @@ def _evidence(graph: KnowledgeGraph, triplets: np.ndarray, turned: bool, length:
     path_evidence(graph.derive(_index), sizes, length, asked, *rules, _columns(length, graded), found)
     out[rows] = found
     measure = "groundings" if graded else "implied"
-    own, others = heads * graph.num_relations + relations, tails * graph.num_relations + relations
-    for clause, counts, at in zip(HALF_LINKS, graph.derive(_degrees), (own, others), strict=True):
-        out[:, place[Feature(clause, measure)]] = (counts[at] - known) * links
+    for clause, end, entities in zip(HALF_LINKS, (0, 2), (heads, tails), strict=True):
+        found_links = graph.derive(_links, end).count(entities * graph.num_relations + relations)
+        out[:, place[Feature(clause, measure)]] = (found_links - known) * links
     attributes = graph.derive(_attributes)[relations] - known
     out[:, place[Feature(ELSEWHERE, measure)]] = attributes * ~links
     if not graded:
@@ -113,11 +113,11 @@ def _evidence(graph: KnowledgeGraph, triplets: np.ndarray, turned: bool, length:
     out[:, numbers] = np.log1p(out[:, numbers])
     out[:, place[Feature(ELSEWHERE, "asked")]] = ~links
     roles = graph.derive(_roles)
-    for row, (clause, kind) in enumerate(
-        [(c, "best share") for c in ROLES] + [(ROLES[i], "mean share") for i in (0, 2)]
-    ):
-        entities = tails if clause in ROLES[2:] else heads
-        out[:, place[Feature(clause, kind)]] = roles[row, entities, relations] * links
+    for at_tail, entities, clauses in ((False, heads, ROLES[:2]), (True, tails, ROLES[2:])):
+        share = role_evidence(*roles, entities, relations, at_tail) * links[:, None]  # [B, 3]
+        out[:, place[Feature(clauses[0], "best share")]] = share[:, 0]
+        out[:, place[Feature(clauses[1], "best share")]] = share[:, 1]
+        out[:, place[Feature(clauses[0], "mean share")]] = share[:, 2]
     return out
 
 
@@ -147,12 +147,24 @@ def _index(graph: KnowledgeGraph) -> FactIndex:
     return fact_index(graph.triplets, graph.num_entities, graph.num_relations)
 
 
-def _degrees(graph: KnowledgeGraph) -> tuple[np.ndarray, np.ndarray]:
-    """Links of each relation that an entity is head of, and tail of, int64 [N * R] each."""
+class _Counts(NamedTuple):
+    """How often keys occur."""
+
+    keys: np.ndarray  # sorted, each once
+    counts: np.ndarray
+
+    def count(self, keys: np.ndarray) -> np.ndarray:
+        """How often each of the keys occurs."""
+        if not len(self.keys):
+            return np.zeros(len(keys), np.int64)
+        at = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+        return np.where(self.keys[at] == keys, self.counts[at], 0)
+
+
+def _links(graph: KnowledgeGraph, end: int) -> _Counts:
+    """Links by the entity at one end and the relation, as entity * R + relation."""
     links = graph.triplets[graph.triplets[:, 0] != graph.triplets[:, 2]].astype(np.int64)
-    size = graph.num_entities * graph.num_relations
-    out, into = (np.bincount(links[:, end] * graph.num_relations + links[:, 1], minlength=size) for end in (0, 2))
-    return out, into
+    return _Counts(*np.unique(links[:, end] * graph.num_relations + links[:, 1], return_counts=True))
 
 
 def _attributes(graph: KnowledgeGraph) -> np.ndarray:
@@ -161,13 +173,12 @@ def _attributes(graph: KnowledgeGraph) -> np.ndarray:
     return np.bincount(loops[:, 1], minlength=graph.num_relations)
 
 
-def _roles(graph: KnowledgeGraph) -> np.ndarray:
-    """See `role_evidence`: [6, N, R]."""
+def _roles(graph: KnowledgeGraph) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The roles of every entity (offsets, roles) and the shares [2R, 2R]; see `role_evidence`."""
     n, r = graph.num_entities, graph.num_relations
     heads, relations, tails = graph.triplets.T.astype(np.int64)
     keys = np.unique(np.concatenate([heads * 2 * r + relations, tails * 2 * r + relations + r]))
     offsets, roles = np.searchsorted(keys, np.arange(n + 1) * 2 * r), keys % max(2 * r, 1)
     incidence = scipy.sparse.csr_array((np.ones(len(keys)), roles, offsets), (n, 2 * r))
     together = (incidence.T @ incidence).toarray()  # [2R, 2R]
-    found: np.ndarray = role_evidence(offsets, roles, together / (together.diagonal()[:, None] + PRIOR))
-    return found
+    return offsets, roles, together / (together.diagonal()[:, None] + PRIOR)

@@ -28,7 +28,7 @@ from anykg.rules.ground import rule_table
 from anykg.rules.match import implied, is_implied
 from anykg.rules.shapes import HALF_LINKS, LONGEST_REPEAT, Shape, shapes
 
-CHUNK = 256
+CHUNK = 64
 """Heads that are counted between two looks at progress and interrupts."""
 
 Progress = Callable[[int, int], None]
