@@ -175,8 +175,8 @@ def role_evidence(
     """How well an entity's roles go with having a relation, at its head or at its tail: float32 [B, 3].
 
     A role is a relation, at its head (r) or at its tail (r + R); entity e has roles[offsets[e]:offsets[e + 1]], and
-    shares [2R, 2R] says which part of the entities with one role has another. Columns: the best role that is a head, the
-    best that is a tail, the mean over all. Roles of the relation itself do not count.
+    shares [2R, 2R] says which part of the entities with one role has another. Columns: the best role that is a head,
+    the best that is a tail, the mean over all. Roles of the relation itself do not count.
     """
     r = len(shares) // 2
     out = np.zeros((len(entities), 3), np.float32)

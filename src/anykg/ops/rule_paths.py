@@ -103,6 +103,7 @@ def count_paths(index: FactIndex, sizes: tuple[int, int], length: int, starts: n
     run_of = np.full((slots, r), -1, np.int64)
     kept = np.empty((PATTERNS, MOST_KEPT), np.int64)
     num_kept = np.zeros(PATTERNS, np.int64)
+    full = np.zeros(PATTERNS, np.bool_)  # no other path can add anything
     run = 0
     for start in starts:
         own = index.facts[0, index.offsets[0, start] : index.offsets[0, start + 1]]
@@ -123,6 +124,7 @@ def count_paths(index: FactIndex, sizes: tuple[int, int], length: int, starts: n
                     low = high
                     run += 1
                     num_kept[:] = 0
+                    full[:] = False
                     for i in range(bounds[group], bounds[group + 1]):
                         if length == 1:
                             pattern = _pattern(1, c, -1, -1, blocks)
@@ -155,10 +157,15 @@ def count_paths(index: FactIndex, sizes: tuple[int, int], length: int, starts: n
                                 counts[row],
                             )
                         if length == 3:
-                            if not _adds(kept[pattern, : num_kept[pattern]], first, second, c, one, two, i):
+                            if full[pattern]:
+                                continue
+                            some = kept[pattern, : num_kept[pattern]]
+                            if not _adds(some, first, second, c, one, two, first[i], second[i], inner):
                                 continue
                             kept[pattern, num_kept[pattern]] = i
                             num_kept[pattern] += 1
+                            some = kept[pattern, : num_kept[pattern]]
+                            full[pattern] = not _adds(some, first, second, c, one, two, -1, -1, -1)
                         _share(found, pattern, blocks, ends, start, node, inner)
             _clear_marks(found)
             _count_shared(found, facts, counts[base : base + PATTERNS * CHOICES], n, r)
@@ -235,18 +242,26 @@ def _share(found: _Seen, pattern: int, blocks: np.ndarray, ends: np.ndarray, sta
 
 @njit(cache=True)
 def _adds(
-    kept: np.ndarray, first: np.ndarray, second: np.ndarray, c: int, one: np.ndarray, two: np.ndarray, new: int
+    kept: np.ndarray,
+    first: np.ndarray,
+    second: np.ndarray,
+    c: int,
+    one: np.ndarray,
+    two: np.ndarray,
+    new_first: int,
+    new_second: int,
+    new_inner: int,
 ) -> bool:
-    """Is there a relation k and an end such that path `new` avoids both and none of the kept paths does?
+    """Is there a relation k and an end such that a new path avoids both and none of the kept paths does?
 
     A path avoids k if k is not on it, and the end if that is not its only entity in between. Such a pair must meet the
-    first kept path in its relations or in that entity, which leaves few to try.
+    first kept path in its relations or in that entity, which leaves few to try. All paths end with relation c; -1 for
+    the rest of the new one asks about a path that avoids everything else.
     """
     if len(kept) == 0:
         return True
-    new_inner = one[new] if two[new] < 0 else -1
     for kind in (first[kept[0]], second[kept[0]]):
-        if kind == first[new] or kind == second[new] or kind == c:
+        if kind == new_first or kind == new_second or kind == c:
             continue
         end, works = np.int64(-1), True
         for other in kept[1:]:
@@ -276,7 +291,7 @@ def _adds(
     if not some:
         return True
     for kind in (common_first, common_second):
-        if kind >= 0 and kind != first[new] and kind != second[new] and kind != c:
+        if kind >= 0 and kind != new_first and kind != new_second and kind != c:
             return True
     return False
 

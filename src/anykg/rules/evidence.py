@@ -101,7 +101,7 @@ def _evidence(graph: KnowledgeGraph, triplets: np.ndarray, turned: bool, length:
     out[rows] = found
     measure = "groundings" if graded else "implied"
     for clause, end, entities in zip(HALF_LINKS, (0, 2), (heads, tails), strict=True):
-        found_links = graph.derive(_links, end).count(entities * graph.num_relations + relations)
+        found_links = graph.derive(_links, end).of(entities * graph.num_relations + relations)
         out[:, place[Feature(clause, measure)]] = (found_links - known) * links
     attributes = graph.derive(_attributes)[relations] - known
     out[:, place[Feature(ELSEWHERE, measure)]] = attributes * ~links
@@ -153,7 +153,7 @@ class _Counts(NamedTuple):
     keys: np.ndarray  # sorted, each once
     counts: np.ndarray
 
-    def count(self, keys: np.ndarray) -> np.ndarray:
+    def of(self, keys: np.ndarray) -> np.ndarray:
         """How often each of the keys occurs."""
         if not len(self.keys):
             return np.zeros(len(keys), np.int64)

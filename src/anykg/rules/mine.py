@@ -93,7 +93,7 @@ def mine(
     *,
     length: int = LONGEST,
     nulls: int = 10,
-    null_heads: int = 1000,
+    null_heads: int = 300,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> list[Measured]:

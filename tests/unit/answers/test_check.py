@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import anykg
@@ -46,6 +46,7 @@ class Oracle(LinkPredictor):
         return torch.from_numpy(self.truth.contains(triplets.numpy())).float()
 
 
+@settings(max_examples=40, deadline=None)
 @given(graphs(min_triplets=1), st.integers(1, 30), st.integers(0, 5))
 def test_nothing_is_left_without_facts(graph: KnowledgeGraph, facts: int, seed: int) -> None:
     try:
@@ -113,6 +114,7 @@ def test_warnings() -> None:
     assert "of one relation, 'r0'" in " ".join(check(graph, model=RandomScorer(), facts=20).warnings)
 
 
+@settings(max_examples=40, deadline=None)
 @given(st.integers(0, 1000), st.integers(2, 400))
 def test_curves_rise_and_stay_probabilities(seed: int, count: int) -> None:
     random = np.random.default_rng(seed)

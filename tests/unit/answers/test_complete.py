@@ -39,7 +39,7 @@ def test_how_many_have_one_more() -> None:
     assert ("x", 0) not in by_name
 
 
-@settings(max_examples=30)
+@settings(max_examples=30, deadline=None)
 @given(graphs(min_triplets=1), st.integers(1, 40))
 def test_facts_are_new_distinct_and_half_known(graph: KnowledgeGraph, count: int) -> None:
     found = rows(graph, count=count)

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import anykg
@@ -130,6 +130,7 @@ def test_labels_are_printed_and_names_kept() -> None:
     assert "Q2" in repr(answers)
 
 
+@settings(max_examples=40, deadline=None)
 @given(graphs(min_triplets=1), st.integers(1, 5), st.booleans())
 def test_batches_are_single_questions(graph: KnowledgeGraph, k: int, known: bool) -> None:
     asked = np.concatenate([graph.triplets, graph.triplets, graph.triplets]).astype(np.int64)
@@ -144,6 +145,7 @@ def test_batches_are_single_questions(graph: KnowledgeGraph, k: int, known: bool
         assert known or not alone.known.any()
 
 
+@settings(max_examples=40, deadline=None)
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=20), st.integers(1, 25), st.integers(0, 2**20 - 1))
 def test_top_is_a_stable_sort(values: list[int], k: int, mask: int) -> None:
     scores = np.array(values, np.float32)

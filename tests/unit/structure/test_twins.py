@@ -21,3 +21,5 @@ def test_unlike_or_small_relations_do_not_count() -> None:
     assert found(*(f"{h} likes {t}" for h, t in PAIRS), *(f"{t} loves c{t}" for _, t in PAIRS)) == []
     few = PAIRS[:-1]
     assert found(*(f"{h} likes {t}" for h, t in few), *(f"{h} loves {t}" for h, t in few)) == []
+    half = [f"{h} likes {t}" for h, t in PAIRS] + [f"{h} loves {t}" for h, t in PAIRS[: FEWEST // 2]]
+    assert found(*half, *(f"{h} loves c{t}" for h, t in PAIRS[FEWEST // 2 :])) == []
