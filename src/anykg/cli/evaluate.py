@@ -8,6 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
+from anykg.cli.predict import Device
+
 EXAMPLES = """
 Rank the answers to a dataset's test questions.
 
@@ -69,12 +71,14 @@ def evaluate(
     ranks: Annotated[Path | None, typer.Option(help="Write the rank of every answer here, as TSV.")] = None,
     data_dir: Annotated[Path | None, typer.Option(help="Where the datasets are.")] = None,
     trust: Annotated[bool, typer.Option("--trust", help="Import a checkpoint's own model class.")] = False,
+    device: Device = "cpu",
 ) -> None:
     import json
 
     from anykg.cli.progress import progress_bar
     from anykg.cli.settings import configured
     from anykg.core.atomic import atomic_path, write_json
+    from anykg.core.devices import device_named
     from anykg.core.errors import UnknownName
     from anykg.data.catalog import load_task
     from anykg.evaluation import evaluate as run
@@ -88,7 +92,7 @@ def evaluate(
         raise UnknownName("rule for ties", ties, list(Ties))
     chosen = protocol_named(protocol).with_sides(sides.value if sides else None)
     model = RandomScorer() if checkpoint == "random" else load_model(checkpoint, trust=trust)
-    model = configured(model, context.args)
+    model = configured(model, context.args).to(device_named(device))
     loaded = load_task(dataset, data_dir)
     with progress_bar("ranking") as advance:
         evaluation = run.evaluate(

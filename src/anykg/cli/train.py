@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from anykg.cli.predict import Device
+
 EXAMPLES = """
 Train a model and keep its best weights in a folder.
 
@@ -41,12 +43,14 @@ def train(
     resume: Annotated[bool, typer.Option("--resume", help="Go on where a stopped run left off.")] = False,
     grid: Annotated[bool, typer.Option("--grid", help="Choose settings by validation over the model's grid.")] = False,
     data_dir: Annotated[Path | None, typer.Option(help="Where the datasets are.")] = None,
+    device: Device = "cpu",
 ) -> None:
     import torch
     from rich.console import Console
 
     from anykg.cli.progress import progress_bar
     from anykg.cli.settings import parse_settings
+    from anykg.core.devices import device_named
     from anykg.core.errors import ConfigError
     from anykg.core.seeds import derive
     from anykg.data.catalog import load_task
@@ -56,18 +60,19 @@ def train(
     from anykg.training.grid import search
     from anykg.training.workers import join_workers
 
+    place = device_named(device)
     model_class = MODELS.load(model)
     parse_settings(context.args, model_class)  # complain before anything is read
     tasks = [load_task(name, data_dir) for name in datasets.split(",")]
     graphs = [loop.TrainingGraph(task.name, task.train, task.valid) for task in tasks]
-    workers = join_workers(torch.device("cpu"))
+    workers = join_workers(place)
     console = Console(stderr=True, quiet=not workers.leads)
 
     def run(settings: Mapping[str, str], folder: Path) -> str:
         chosen = [*context.args, *(f"--{name}={value}" for name, value in settings.items())]
         config, recipe = parse_settings(chosen, model_class)
         torch.manual_seed(derive(seed, "weights"))
-        built = model_class.build(config, graphs[0].train)
+        built = model_class.build(config, graphs[0].train).to(place)
         with progress_bar(f"training {model} on {datasets} {' '.join(map('='.join, settings.items()))}") as advance:
             loop.train(
                 model,
