@@ -1,7 +1,7 @@
 """Mining every clause shape: seconds of processor time and memory, by dataset and longest path.
 
 `python -m benchmarks.rules FB15k-237 3 0` mines the training graph to length 3, without shuffled graphs; without
-arguments EN-FR to length 3, with 10 of them. The datasets are looked for below $ANYKG_DATA. One thread; compiling is
+arguments EN-FR to length 3, with 10 of them. The datasets are looked for below $ANYKG_DATA. All cores; compiling is
 left out by mining a small graph first.
 """
 

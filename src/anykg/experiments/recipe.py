@@ -17,8 +17,8 @@ class ModelRow:
 
     name: str
     """The registered model, unless it uses the weights of another row."""
-    published: str
-    """What the paper calls it."""
+    published: str = ""
+    """What the paper calls it; empty if it has no such row."""
     weights_of: ModelRow | None = None
     """The row above it whose trained weights it uses; its own if none."""
     config: Mapping[str, Any] = field(default_factory=dict)

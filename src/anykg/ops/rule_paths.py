@@ -81,7 +81,7 @@ class _Facts(NamedTuple):
     has_fact: np.ndarray  # bool [R], loops counted
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def count_paths(index: FactIndex, sizes: tuple[int, int], length: int, starts: np.ndarray) -> np.ndarray:
     """Counts [shapes, 3] over the triplets whose head is one of `starts`; sizes are (N, R)."""
     n, r = sizes

@@ -230,7 +230,7 @@ class _Marks(NamedTuple):
     has_fact: np.ndarray  # bool [R]
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def count_repeats(
     index: FactIndex,
     sizes: tuple[int, int],

@@ -12,8 +12,10 @@ are shuffled such that each entity keeps its number of facts of each relation, a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
+import numba
 import numpy as np
 
 from anykg.core.errors import ConfigError
@@ -208,12 +210,17 @@ def _in_chunks(
     tell: _Teller | None,
     *more: object,
 ) -> np.ndarray:
+    """The sum of a kernel's counts over chunks of the starts, a chunk to a core: whole numbers, so in any order."""
     counts = np.zeros((num_shapes(length), 3), np.int64)
-    for first in range(0, len(starts), CHUNK):
-        part = starts[first : first + CHUNK]
-        counts += kernel(index, sizes, length, part, *more)
-        if tell:
-            tell(len(part))
+    parts = [starts[first : first + CHUNK] for first in range(0, len(starts), CHUNK)]
+    pool = ThreadPoolExecutor(numba.config.NUMBA_NUM_THREADS)
+    try:
+        for part, found in zip(parts, pool.map(lambda p: kernel(index, sizes, length, p, *more), parts), strict=True):
+            counts += found
+            if tell:
+                tell(len(part))
+    finally:  # an interrupt waits for the chunks that are being counted alone
+        pool.shutdown(cancel_futures=True)
     return counts
 
 
