@@ -15,8 +15,7 @@ And two that do: equal affinities share a bin, and an entity that nothing arrive
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
@@ -270,7 +269,7 @@ class InGram(LinkPredictor):
             entities, relations = self.represent(edges, entities, relations)
             return entities, self.relation_score(relations[: graph.num_relations])
 
-        draws = [draw(0)] if samples == 1 else _side_by_side(draw, samples)
+        draws = [draw(sample) for sample in range(samples)]
         entities, relations = (torch.cat(vectors, dim=1) for vectors in zip(*draws, strict=True))  # [., M d]
         return Encoded(entities, relations, samples)
 
@@ -291,17 +290,6 @@ class InGram(LinkPredictor):
             encoded.entities.index_select(0, tails),
         )
         return (parts[0] * parts[1] * parts[2]).view(len(triplets), encoded.samples, -1).sum(-1)
-
-
-def _side_by_side(draw: Callable[[int], tuple[Tensor, Tensor]], samples: int) -> list[tuple[Tensor, Tensor]]:
-    """All draws, one to a core: cores that work on draws of their own never wait for one another."""
-    threads = torch.get_num_threads()
-    if threads == 1 or torch.is_grad_enabled():
-        return [draw(sample) for sample in range(samples)]
-    with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-        draws = list(pool.map(torch.no_grad()(draw), range(samples)))
-    torch.set_num_threads(threads)  # what the workers set holds for threads that come after them
-    return draws
 
 
 def import_ingram_weights(weights: Mapping[str, Tensor]) -> InGram:

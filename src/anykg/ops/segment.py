@@ -196,7 +196,7 @@ def _backward_by_sender(  # type: ignore[no-untyped-def]
         )  # fmt: skip
 
 
-@njit(cache=True, fastmath=_FAST, nogil=True)
+@njit(cache=True, fastmath=_FAST)
 def _forward_lane(first, last, offsets, senders, kind_of, loops, nodes, kinds, vector, bias, weights, output):  # type: ignore[no-untyped-def]
     heads, width = vector.shape
     mean = np.zeros((1, 2, heads, width), kinds.dtype)
