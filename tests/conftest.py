@@ -8,6 +8,10 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("anykg", deadline=None)  # how long an example takes says more of the machine than of us
+settings.load_profile("anykg")
 
 
 def _folder(variable: str) -> Path:

@@ -38,7 +38,7 @@ def test_interrupted_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     slow.write_text(
         "import sys, time, anykg.answers.complete as c\nfrom anykg.cli.main import run\n"
         "c.SLICE = 4\nbest = c._best_of\n"
-        "c._best_of = lambda *a: (print('slice', file=sys.stderr, flush=True), time.sleep(0.05), best(*a))[2]\nrun()\n"
+        "c._best_of = lambda *a: (print('slice', file=sys.stderr, flush=True), time.sleep(0.4), best(*a))[2]\nrun()\n"
     )
     command = ["complete", str(facts), "--top", "40", "--out"]
     stopped = subprocess.Popen(
@@ -47,7 +47,7 @@ def test_interrupted_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert stopped.stderr is not None
     while "slice" not in stopped.stderr.readline():
         pass
-    time.sleep(0.15)
+    time.sleep(0.5)
     stopped.send_signal(signal.SIGINT)
     _, complaint = stopped.communicate()
     assert stopped.returncode == 130

@@ -91,12 +91,14 @@ def _split(clause: Clause) -> tuple[list[Atom], list[Atom]]:
 def _implied_in_parts(clause: Clause, graph: KnowledgeGraph, anchored: list[Atom], apart: list[Atom]) -> np.ndarray:
     """The part of the body apart from the head says which relations to look for, so it is matched first.
 
-    The entities of both parts must differ: where no example of the other part does, a candidate is asked about.
+    The entities and the relations of both parts must differ, but for relations they share: where no example of the other
+    part does, a candidate is asked about.
     """
     near = {atom.relation for atom in anchored} | {0}
     columns = [clause.num_entities + kind for kind in sorted(near & {atom.relation for atom in apart})]
     mine, other = _Pattern(anchored, clause), _Pattern(apart, clause)
     head, entities = _head_variables(clause), clause.num_entities
+    own_kinds = [v for v in range(entities, _width(clause)) if v not in columns]
     parts, unsure = [np.empty((0, 3), np.int64)], [np.empty((0, 3), np.int64)]
     for examples in _examples(other, graph, columns):
         given = {column: int(examples[0, column]) for column in columns}
@@ -107,15 +109,21 @@ def _implied_in_parts(clause: Clause, graph: KnowledgeGraph, anchored: list[Atom
                 found[:, 1] = np.tile(np.arange(graph.num_relations), len(rows))
                 unsure.append(found)
                 continue
-            met = rows[:, :entities, None, None] == examples[None, None, :, :entities]  # [C, M, examples, M]
-            met &= (rows[:, :entities] != matching.UNBOUND)[:, :, None, None]
-            sure = ~met.any((1, 3)).all(1)
+            sure = ~(_meet(rows, examples, slice(entities)) | _meet(rows, examples, own_kinds)).all(1)
             parts.append(found[sure])
             unsure.append(found[~sure])
         _refuse(sum(map(len, parts)) + sum(map(len, unsure)), clause)
     asked = np.unique(np.concatenate(unsure), axis=0)
     result: np.ndarray = np.unique(np.concatenate([*parts, asked[is_implied(clause, graph, asked)]]), axis=0)
     return result
+
+
+def _meet(rows: np.ndarray, examples: np.ndarray, variables: slice | list[int]) -> np.ndarray:
+    """Whether one of the variables has the same value in a row as one of them has in an example: [C, examples]."""
+    mine, theirs = rows[:, variables], examples[:, variables]
+    same = (mine[:, :, None, None] == theirs[None, None]) & (mine != matching.UNBOUND)[:, :, None, None]
+    met: np.ndarray = same.any((1, 3))  # [C, V, examples, V] -> [C, examples]
+    return met
 
 
 def _examples(pattern: _Pattern, graph: KnowledgeGraph, columns: list[int]) -> Iterator[np.ndarray]:

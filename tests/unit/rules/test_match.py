@@ -42,6 +42,14 @@ def test_matcher_is_the_definition(clause: Clause, graph: KnowledgeGraph) -> Non
     np.testing.assert_array_equal(asked[is_implied(clause, graph, asked)], expected)
 
 
+def test_relations_of_parts_apart_differ() -> None:
+    graph = named("Ann knows Bob", "Cid knows Cid")
+    clause = parse("(E2, C1, E1) & (E3, C2, E3) => (E1, C1, E2)")
+    assert len(implied(clause, graph)) == len(implied_reference(clause, graph)) == 0
+    more = named("Ann knows Bob", "Cid likes Cid")
+    assert by_name(more, implied(clause, more)) == {("Bob", "knows", "Ann")}
+
+
 @settings(max_examples=60, deadline=None)
 @given(clauses(), graphs(min_triplets=3), st.integers(0, 2**31))
 def test_relabelling_changes_nothing(clause: Clause, graph: KnowledgeGraph, seed: int) -> None:
