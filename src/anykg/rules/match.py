@@ -91,8 +91,8 @@ def _split(clause: Clause) -> tuple[list[Atom], list[Atom]]:
 def _implied_in_parts(clause: Clause, graph: KnowledgeGraph, anchored: list[Atom], apart: list[Atom]) -> np.ndarray:
     """The part of the body apart from the head says which relations to look for, so it is matched first.
 
-    The entities and the relations of both parts must differ, but for relations they share: where no example of the other
-    part does, a candidate is asked about.
+    The entities and the relations of both parts must differ, but for relations they share: where no example of the
+    other part does, a candidate is asked about.
     """
     near = {atom.relation for atom in anchored} | {0}
     columns = [clause.num_entities + kind for kind in sorted(near & {atom.relation for atom in apart})]
