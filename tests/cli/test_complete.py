@@ -34,9 +34,11 @@ def test_restricted(tmp_path: Path) -> None:
 def test_interrupted_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     facts, slow, out = tmp_path / "facts.tsv", tmp_path / "slow.py", tmp_path / "stopped.tsv"
     facts.write_text(FACTS, encoding="utf-8")
-    # The program itself, each slice a little slower, so that there is time to interrupt it.
+    # The program itself, each slice a little slower, so that there is time to interrupt it; in the background of a
+    # shell, where tests may run, interrupts are ignored unless one asks for them.
     slow.write_text(
-        "import sys, time, anykg.answers.complete as c\nfrom anykg.cli.main import run\n"
+        "import signal, sys, time, anykg.answers.complete as c\nfrom anykg.cli.main import run\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "c.SLICE = 4\nbest = c._best_of\n"
         "c._best_of = lambda *a: (print('slice', file=sys.stderr, flush=True), time.sleep(0.4), best(*a))[2]\nrun()\n"
     )
