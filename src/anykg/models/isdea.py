@@ -31,9 +31,9 @@ from torch.nn import functional as F
 from anykg.core.contract import LinkPredictor, Recipe, Symmetry
 from anykg.core.errors import ConfigError
 from anykg.data.graph import KnowledgeGraph
-from anykg.models.isdea_fused import can_fuse, fused_scores
+from anykg.models.isdea_fused import can_fuse, fused_loss, fused_scores
 from anykg.models.packed import Packed, Part
-from anykg.ops.bfs import unreached
+from anykg.ops.bfs import look_up, unreached
 from anykg.structure.distances import distance_table, triplet_distances
 from anykg.structure.folded import folded_scalars
 
@@ -148,6 +148,13 @@ class ISDEA(LinkPredictor):
     def training_scores(self, graph: KnowledgeGraph, rows: Tensor, seed: int, targets: Tensor | None = None) -> Tensor:
         del seed, targets  # held out of the graph
         return self._scores(graph, rows.reshape(-1, 3)).view(rows.shape[:2])
+
+    def compiled_loss(self, graph: KnowledgeGraph, rows: Tensor, recipe: Recipe) -> Tensor | None:
+        if not (recipe.loss == "bce" and self._folds and can_fuse(self)):
+            return None
+        asked, moves = rows.numpy().reshape(-1, 3), self._moves(graph.num_relations)
+        scalars, steps = folded_scalars(graph, self.config.layers), distance_features(graph, asked)
+        return fused_loss(self, moves, scalars, asked, steps, rows.shape[1] - 1, recipe.positive_weight)
 
     def score_tails(
         self, encoded: Encoded, heads: Tensor, relations: Tensor, candidates: Tensor | None = None
@@ -314,12 +321,9 @@ def distance_features(graph: KnowledgeGraph, triplets: np.ndarray) -> np.ndarray
     """d(head, tail) / N and d(tail, head) / N of triplets [B, 3], float32 [B, 2]; 1 where there is no path."""
     table = distance_table(graph, directed=True)
     if table is not None:  # a training step has no time for more than looking up
-        heads, tails = triplets[:, 0], triplets[:, 2]
-        steps = np.stack([table[heads, tails], table[tails, heads]], axis=1)  # [B, 2]
-        facts = triplets[(steps == 1).any(1)]  # the ends of a fact are neighbours
-        if not (len(facts) and graph.contains(facts).any()):
-            found: np.ndarray = graph.derive(_feature_of_step)[steps]
-            return found
+        features, neighbours = look_up(table, graph.derive(_feature_of_step), triplets)
+        if not (len(neighbours) and graph.contains(triplets[neighbours]).any()):  # a fact must not see itself
+            return np.asarray(features)
     steps = triplet_distances(graph, triplets, directed=True, leave_out="triplet")
     return np.where(steps < 0, np.float32(1), steps / np.float32(graph.num_entities)).astype(np.float32)
 

@@ -40,14 +40,46 @@ def fused_scores(
     model: ISDEA, moves: Tensor, scalars: FoldedScalars, triplets: np.ndarray, steps: np.ndarray
 ) -> Tensor:
     """Scores [B] of triplets [B, 3] with the distances [B, 2] of their ends."""
-    config = model.config
-    sizes = (config.layers, config.width, config.hidden, config.states, config.distance, config.scorer)
-    table, flat = (scalars.entity.numpy(), scalars.pair.numpy()), model.weights.flat
+    table, flat, sizes = (scalars.entity.numpy(), scalars.pair.numpy()), model.weights.flat, _sizes(model)
     if not torch.is_grad_enabled():
         return torch.from_numpy(folded_step.score(triplets, *table, moves.numpy(), steps, sizes, flat.detach().numpy()))
     features, places = folded_step.gather(triplets, *table)
     scores: Tensor = _FusedScores.apply((moves.numpy(), features, places, steps), sizes, flat)  # type: ignore[no-untyped-call]
     return scores
+
+
+def fused_loss(
+    model: ISDEA,
+    moves: Tensor,
+    scalars: FoldedScalars,
+    triplets: np.ndarray,
+    steps: np.ndarray,
+    negatives: int,
+    positive_weight: float,
+) -> Tensor:
+    """Cross-entropy of triplets [B, 3], each positive followed by its negatives."""
+    table = (scalars.entity.numpy(), scalars.pair.numpy())
+    batch = (triplets, *table, moves.numpy(), steps, negatives, positive_weight)
+    loss: Tensor = _FusedLoss.apply(batch, _sizes(model), model.weights.flat)  # type: ignore[no-untyped-call]
+    return loss
+
+
+def _sizes(model: ISDEA) -> tuple[int, ...]:
+    c = model.config
+    return c.layers, c.width, c.hidden, c.states, c.distance, c.scorer
+
+
+class _FusedLoss(torch.autograd.Function):
+    """Inputs: what the kernel needs of the batch, the model's sizes, its weights."""
+
+    @staticmethod
+    def forward(ctx: Any, batch: tuple[Any, ...], sizes: tuple[int, ...], flat: Tensor) -> Tensor:
+        loss, ctx.gradient = folded_step.loss(*batch, sizes, flat.detach().numpy())
+        return torch.tensor(loss)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        return None, None, torch.from_numpy(ctx.gradient).mul_(gradients[0])
 
 
 class _FusedScores(torch.autograd.Function):

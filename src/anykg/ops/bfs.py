@@ -318,3 +318,22 @@ def _detour(
                     edges += starts[other + 1] - starts[other]
         first[side], last[side], work[side] = last[side], end, edges
     return -1
+
+
+@njit(cache=True)
+def look_up(table: np.ndarray, values: np.ndarray, triplets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The `values` [V] of the distances there and back of triplets [B, 3]: [B, 2]; and rows whose ends are neighbours.
+
+    `table` [N, N] has the distances.
+    """
+    found = np.empty((len(triplets), 2), values.dtype)
+    neighbours = np.empty(len(triplets), np.int64)
+    count = 0
+    for row in range(len(triplets)):
+        head, tail = triplets[row, 0], triplets[row, 2]
+        there, back = table[head, tail], table[tail, head]
+        found[row, 0], found[row, 1] = values[there], values[back]
+        if there == 1 or back == 1:
+            neighbours[count] = row
+            count += 1
+    return found, neighbours[:count]

@@ -19,7 +19,7 @@ from numba import njit, prange
 MLP = tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]
 
 
-BLOCK = 512
+BLOCK = 256
 """Triplets of `score` that are computed at once: what they need stays in a core's cache."""
 
 
@@ -64,6 +64,31 @@ def gather(triplets: np.ndarray, entity: np.ndarray, pair: np.ndarray) -> Any:
             features[found, entity.shape[1] :] = pair[before]
         places[place] = found
     return features[: found + 1], places
+
+
+@njit(cache=True)
+def loss(
+    triplets: np.ndarray,
+    entity: np.ndarray,
+    pair: np.ndarray,
+    moves: np.ndarray,
+    steps: np.ndarray,
+    negatives: int,
+    positive_weight: float,
+    sizes: tuple[int, ...],
+    flat: np.ndarray,
+) -> Any:
+    """Cross-entropy of triplets [B, 3], a positive before every so many negatives, and its gradient to the weights."""
+    features, places = gather(triplets, entity, pair)
+    scores, saved = forward(moves, features, places, steps, sizes, flat)
+    total, share = 0.0, 1 / len(scores)
+    for row in range(len(scores)):
+        sign, weight = (-1.0, positive_weight) if row % (1 + negatives) == 0 else (1.0, 1.0)
+        signed = sign * scores[row]
+        small = np.exp(-abs(signed))
+        total += weight * (max(signed, 0.0) + np.log1p(small))
+        scores[row] = share * weight * sign * (1.0 if signed > 0 else small) / (1 + small)
+    return np.float32(total * share), backward(scores, saved, moves, features, places, steps, sizes, flat)
 
 
 @njit(cache=True)

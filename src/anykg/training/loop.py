@@ -28,6 +28,7 @@ from anykg.data.graph import KnowledgeGraph
 from anykg.evaluation.evaluate import evaluate
 from anykg.evaluation.metrics import METRICS, summarise
 from anykg.evaluation.protocol import PROTOCOLS
+from anykg.training.adam import Adam
 from anykg.training.checkpoint import MODEL_FILE, load_tensors, restore, save_description, save_tensors, save_weights
 from anykg.training.epoch import draw_epoch, message_graph
 from anykg.training.losses import loss_of
@@ -101,7 +102,7 @@ def train(
         "recipe": asdict(recipe),
         "seed": seed,
     }
-    optimizer = _optimizer(model, recipe)
+    optimizer = Adam(model.parameters(), weight_decay=recipe.weight_decay, decoupled=recipe.optimizer == "adamw")
     state = _State()
     if workers.leads and (out / MODEL_FILE).exists() and not resume:
         raise ConfigError(f"{out}: holds a model already; pass --resume to go on with its training, or another --out.")
@@ -126,10 +127,10 @@ def train(
             for step in range(state.step, len(batches)):
                 graph, rows = batches[step]()
                 number = derive(seed, "step", state.epoch, step)
-                _set_rate(optimizer, recipe, (state.epoch + step / len(batches)) / recipe.epochs)
+                rate = _rate(recipe, (state.epoch + step / len(batches)) / recipe.epochs)
                 try:
                     with _threads(1 if model.one_thread else None):
-                        loss, stop = _step(model, optimizer, graph, rows, recipe, number, workers, stopped())
+                        loss, stop = _step(model, optimizer, rate, graph, rows, recipe, number, workers, stopped())
                 except WorkerLost as error:
                     save_last()  # the weights are those before the step
                     raise Interrupted(f"{error} Go on with --resume --out {out}.") from error
@@ -173,7 +174,8 @@ def train(
 
 def _step(
     model: LinkPredictor,
-    optimizer: torch.optim.Optimizer,
+    optimizer: Adam,
+    rate: float,
     graph: KnowledgeGraph,
     rows: np.ndarray,
     recipe: Recipe,
@@ -182,14 +184,15 @@ def _step(
     stopped: bool,
 ) -> tuple[float, bool]:
     """The loss of the whole batch, and whether any worker was asked to stop."""
-    optimizer.zero_grad(set_to_none=True)
     device = next(model.parameters()).device
     batch = torch.from_numpy(rows).to(device)
     shares = workers.shares(len(batch), recipe.pieces)
     targets = None if len(shares) == workers.size == 1 else batch[:, 0]
     value = torch.zeros((), device=device)
     for share in shares:
-        part = loss_of(model.training_scores(graph, batch[share], seed, targets), recipe)
+        part = model.compiled_loss(graph, batch[share], recipe)
+        if part is None:
+            part = loss_of(model.training_scores(graph, batch[share], seed, targets), recipe)
         loss = part * ((share.stop - share.start) / len(batch))  # losses are means over rows
         loss.backward()
         value += loss.detach()
@@ -201,7 +204,7 @@ def _step(
         workers.add_up([*(p.grad for p in model.parameters() if p.grad is not None), value, asked])
     if recipe.gradient_norm:
         torch.nn.utils.clip_grad_norm_(model.parameters(), recipe.gradient_norm)
-    optimizer.step()
+    optimizer.step(rate)
     if not np.isfinite(value.item()):
         raise ConfigError(f"The loss became {value.item()}; lower the learning rate (now {recipe.lr}).")
     return value.item(), bool(asked.item())
@@ -243,41 +246,29 @@ def _exhausted(state: _State, recipe: Recipe) -> bool:
     return recipe.patience > 0 and state.stale >= recipe.patience
 
 
-def _optimizer(model: LinkPredictor, recipe: Recipe) -> torch.optim.Optimizer:
-    # A model without parameters, such as the random one, has nothing to optimise, which torch refuses.
-    parameters = list(model.parameters()) or [torch.nn.Parameter(torch.zeros(1))]
-    kind = torch.optim.Adam if recipe.optimizer == "adam" else torch.optim.AdamW
-    return kind(parameters, lr=recipe.lr, weight_decay=recipe.weight_decay, fused=True)
-
-
-def _set_rate(optimizer: torch.optim.Optimizer, recipe: Recipe, done: float) -> None:
+def _rate(recipe: Recipe, done: float) -> float:
     """The learning rate after a share of the training."""
-    for group in optimizer.param_groups:
-        group["lr"] = recipe.lr * (1 - done) if recipe.schedule == "linear" else recipe.lr
+    return recipe.lr * (1 - done) if recipe.schedule == "linear" else recipe.lr
 
 
-def _tensors(model: LinkPredictor, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+def _tensors(model: LinkPredictor, optimizer: Adam) -> dict[str, Tensor]:
     """Weights and optimiser state under one roof: they must never be of different steps."""
-    tensors = {f"model.{key}": value for key, value in model.state_dict().items()}
-    for index, values in optimizer.state_dict()["state"].items():
-        tensors |= {f"optimizer.{index}.{key}": value for key, value in values.items()}
-    return tensors
+    kept = {"model": model.state_dict(), "optimizer": optimizer.tensors()}
+    return {f"{part}.{key}": value for part, values in kept.items() for key, value in values.items()}
 
 
-def _resume(path: Path, model: LinkPredictor, optimizer: torch.optim.Optimizer, trained: dict[str, Any]) -> _State:
+def _resume(path: Path, model: LinkPredictor, optimizer: Adam, trained: dict[str, Any]) -> _State:
     tensors, note = load_tensors(path)
     before = note.get("trained")
     if before != json.loads(json.dumps(trained)):
         raise CheckpointError(f"{path}: was trained with other settings ({before}); resume with the same ones.")
-    weights = {key.removeprefix("model."): value for key, value in tensors.items() if key.startswith("model.")}
-    restore(model, weights, path)
-    states: dict[int, dict[str, Tensor]] = {}
-    for key, value in tensors.items():
-        if key.startswith("optimizer."):
-            _, index, name = key.split(".", 2)
-            states.setdefault(int(index), {})[name] = value
-    optimizer.load_state_dict(optimizer.state_dict() | {"state": states})
+    restore(model, _part(tensors, "model."), path)
+    optimizer.load(_part(tensors, "optimizer."))
     return _State(**note["state"])
+
+
+def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
 
 
 @contextmanager

@@ -1,5 +1,7 @@
 """ISDEA+: its forms are one function, every kernel and set function is double equivariant and tells relations apart."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -11,6 +13,7 @@ from anykg.data.graph import KnowledgeGraph
 from anykg.data.vocabulary import Vocabulary
 from anykg.models import isdea, isdea_gnn
 from anykg.models.isdea import ISDEA, ISDEAConfig
+from anykg.training.losses import loss_of
 
 KERNELS = ["gcn", "gin", "gat", "graphconv", "sage", "torch_geometric.nn:GCNConv"]
 AGGREGATIONS = ["sum", "mean", "max", "deepsets"]
@@ -79,6 +82,24 @@ def test_folded_is_literal(
 ) -> None:
     graph = random_graph(seed, entities, relations, triplets)
     assert_same_function(model_of(seed, layers=layers, aggregation=aggregation, readout=readout), graph)
+
+
+@pytest.mark.parametrize("weight", [1.0, 3.0])
+def test_the_compiled_loss_is_the_loss(weight: float) -> None:
+    """Value and gradient, with facts of the graph among the targets."""
+    model, graph = model_of(5), random_graph(6)
+    recipe = replace(ISDEA.recipe, positive_weight=weight)
+    rows = all_triplets(graph)[torch.randperm(100, generator=torch.Generator().manual_seed(0))].view(20, 5, 3)
+    rows[:10, 0] = torch.from_numpy(graph.triplets[:10].astype(np.int64))
+    expected = loss_of(model.training_scores(graph, rows, 0), recipe)
+    expected.backward()
+    gradient, model.weights.flat.grad = model.weights.flat.grad, None
+    found = model.compiled_loss(graph, rows, recipe)
+    assert found is not None
+    found.backward()
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(model.weights.flat.grad, gradient, rtol=1e-4, atol=1e-7)
+    assert model.compiled_loss(graph, rows, replace(recipe, loss="margin")) is None
 
 
 @pytest.mark.parametrize("gnn", KERNELS)
