@@ -23,6 +23,8 @@ Examples:
 
   anykg train gin EN-FR --out runs/gin --resume
 
+  anykg train ultra EN-FR,FR-EN --weights anykg-small --width 32 --out runs/further
+
   torchrun --nproc-per-node 2 -m anykg train ultra EN-FR --out runs/ultra
 """
 
@@ -41,6 +43,7 @@ def train(
     out: Annotated[Path, typer.Option(help="The folder to write to.")],
     seed: Annotated[int, typer.Option(help="Everything random follows from it.")] = 0,
     resume: Annotated[bool, typer.Option("--resume", help="Go on where a stopped run left off.")] = False,
+    weights: Annotated[str | None, typer.Option(help="Start from the weights of this model or folder.")] = None,
     grid: Annotated[bool, typer.Option("--grid", help="Choose settings by validation over the model's grid.")] = False,
     data_dir: Annotated[Path | None, typer.Option(help="Where the datasets are.")] = None,
     device: Device = "cpu",
@@ -56,7 +59,7 @@ def train(
     from anykg.data.catalog import load_task
     from anykg.models.registry import MODELS
     from anykg.training import loop
-    from anykg.training.checkpoint import MODEL_FILE
+    from anykg.training.checkpoint import MODEL_FILE, load_model, restore
     from anykg.training.grid import search
     from anykg.training.workers import join_workers
 
@@ -72,7 +75,10 @@ def train(
         chosen = [*context.args, *(f"--{name}={value}" for name, value in settings.items())]
         config, recipe = parse_settings(chosen, model_class)
         torch.manual_seed(derive(seed, "weights"))
-        built = model_class.build(config, graphs[0].train).to(place)
+        built = model_class.build(config, graphs[0].train)
+        if weights is not None:
+            restore(built, load_model(weights).state_dict(), Path(weights))
+        built = built.to(place)
         with progress_bar(f"training {model} on {datasets} {' '.join(map('='.join, settings.items()))}") as advance:
             loop.train(
                 model,
@@ -82,6 +88,7 @@ def train(
                 out=folder,
                 seed=seed,
                 resume=resume or grid,
+                started_from=weights,
                 workers=workers,
                 on_step=lambda r: advance(r.epoch * r.steps + r.step, recipe.epochs * r.steps),
                 on_epoch=lambda record: console.print(_line(record), highlight=False),

@@ -85,12 +85,14 @@ def train(
     seed: int = 0,
     resume: bool = False,
     workers: Workers = ALONE,
+    started_from: str | None = None,
     on_step: OnStep | None = None,
     on_epoch: OnEpoch | None = None,
 ) -> LinkPredictor:
     """Train, keep the best weights in `out`, and return the model with them.
 
-    With several `workers` each of them calls this with the same arguments.
+    With several `workers` each of them calls this with the same arguments. `started_from` says where the weights that
+    the model has already came from, if not from a random draw.
     """
     task, metric, sign = _selection(recipe)
     if recipe.epochs and not list(model.parameters()):
@@ -101,7 +103,7 @@ def train(
         "config": asdict(model.config),
         "recipe": asdict(recipe),
         "seed": seed,
-    }
+    } | ({"started_from": started_from} if started_from else {})
     optimizer = Adam(model.parameters(), weight_decay=recipe.weight_decay, decoupled=recipe.optimizer == "adamw")
     state = _State()
     if workers.leads and (out / MODEL_FILE).exists() and not resume:

@@ -253,3 +253,22 @@ def test_resuming_with_another_graph_is_refused(tmp_path: Path) -> None:
 def test_recipes_are_checked(name: str, value: float) -> None:
     with pytest.raises(ConfigError, match=name.replace("_", "-")):
         replace(RECIPE, **{name: value})
+
+
+def test_training_can_start_from_given_weights(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "anykg", "train", "graphconv", "nations", "--epochs", "0", "--out"]
+    subprocess.run([*command, str(tmp_path / "first"), "--seed", "3"], check=True, capture_output=True)
+    subprocess.run(
+        [*command, str(tmp_path / "next"), "--weights", str(tmp_path / "first")], check=True, capture_output=True
+    )
+    first, following = (load_file(tmp_path / name / "weights.safetensors") for name in ("first", "next"))
+    assert all(torch.equal(first[key], following[key]) for key in first)
+    described = json.loads((tmp_path / "next" / "model.json").read_text(encoding="utf-8"))
+    assert str(tmp_path / "first") in json.dumps(described)
+    other = subprocess.run(
+        [*command, str(tmp_path / "other"), "--weights", str(tmp_path / "first"), "--width", "8"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert other.returncode == 2
