@@ -56,9 +56,9 @@ def reproduce(
         minutes=budget,
         tell=lambda cell, text: typer.echo(f"{cell.model.name} {cell.task} seed {cell.seed}: {text}"),
     )
-    with claimed(results / name, wait=True):  # another process may be gathering its own runs
+    with claimed(results / whole.home, wait=True):  # another process may be gathering its own runs
         collect(part, runs, results)
-        write_tables(whole, results, results / name / "table")
+        write_tables(whole, results)
     unfinished = f"; {missing} runs are missing, give the command again" if missing else ""
     typer.echo(f"Tables: {results / name / 'table.md'} and .csv{unfinished}.")
 
