@@ -178,7 +178,7 @@ def _markdown(experiment: Experiment, found: list[Figure]) -> str:
         "",
         f"Made by `anykg reproduce {experiment.name}`; protocol `{experiment.protocol}` unless a row names another.",
         "Each cell: our mean over the seeds ± standard deviation, and in brackets the paper's mean. Percent. Alone in",
-        "brackets, or empty: not run.",
+        f"brackets, or empty: not run. Every run, with its protocol and versions, is in `results/{experiment.home}/`.",
         *_notes(experiment),
     ]
     write = _models_by_tasks if len(experiment.columns) == 1 else _tasks_by_columns
@@ -246,9 +246,8 @@ def _compared(experiment: Experiment, part: list[Figure]) -> list[str]:
             for line in every:
                 ours = change(_of(part, line), first, second, column, lambda f: f.ours)
                 paper = change(_of(part, line), first, second, column, lambda f: f.paper)
-                cells.append(
-                    " ".join([f"{ours:+.1f}%"] * (ours is not None) + [f"({paper:+.1f}%)"] * (paper is not None))
-                )
+                shown = [f"{ours:+.1f}%" if ours is not None else "", f"({paper:+.1f}%)" if paper is not None else ""]
+                cells.append(" ".join(shown).strip())
             lines.append(f"| {first} | {second} | {column} | " + " | ".join(cells) + " |")
     return lines
 
