@@ -77,7 +77,7 @@ def reproduce(
     )
     with claimed(results / whole.home, wait=True):  # another process may be gathering its own runs
         collect(part, runs, results)
-    _write(whole, results)
+        _write(whole, results)
     unfinished = f"; {missing} runs are missing, give the command again" if missing else ""
     typer.echo(f"Tables: {results / name / 'table.md'} and .csv{unfinished}.")
 

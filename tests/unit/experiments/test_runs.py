@@ -1,6 +1,7 @@
 import json
 import multiprocessing
 import re
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -202,10 +203,12 @@ def test_kills_change_nothing(tmp_path: Path) -> None:
         worker.start()
         return worker
 
+    started = time.monotonic()
     start(tmp_path / "whole").join()
-    for patience in (4.0, 5.0, 6.0, 7.0):
+    whole = time.monotonic() - started
+    for share in (0.5, 0.7, 0.8, 0.9):  # the first part of it is starting up
         worker = start(tmp_path / "killed")
-        worker.join(patience)
+        worker.join(share * whole)
         worker.kill()
         worker.join()
     start(tmp_path / "killed").join()
