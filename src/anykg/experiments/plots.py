@@ -5,6 +5,7 @@ Each is a PNG and an SVG file, the same bytes every time.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +32,11 @@ def draw(experiment: Experiment, found: list[Figure], results: Path) -> list[Pat
         }
     else:
         drawn = {experiment.plot: (_pairs if experiment.plot == "pairs" else _lines)(experiment, ran)}
-    return [path for name, drawing in drawn.items() for path in _save(drawing, folder / name.replace(" ", "-"))]
+    return [
+        path
+        for name, drawing in drawn.items()
+        for path in _save(drawing, folder / re.sub("[ ()]+", "-", name).strip("-"))
+    ]
 
 
 def _parts(experiment: Experiment, ran: list[Figure]) -> list[tuple[Line, list[Figure]]]:
