@@ -92,8 +92,8 @@ def _pairs(experiment: Experiment, ran: list[Figure]) -> Drawing:
             plot.set_xticks(range(len(experiment.pairs)), ["\n".join(p) for p in experiment.pairs], fontsize=7)
             plot.tick_params("x", rotation=60)
             plot.set(title=f"{line.label(experiment)}, {kind}", ylabel=f"{column} {LABELS[metric]}")
-            plot.set(ylim=(0, 100), xlim=(-0.5, len(experiment.pairs) - 0.5))
-            plot.legend(fontsize=7)
+            plot.set(ylim=(0, 112), xlim=(-0.5, len(experiment.pairs) - 0.5))
+            plot.legend(fontsize=6, ncols=3, loc="upper center")  # above 100, so that it hides nothing
     return drawing
 
 
