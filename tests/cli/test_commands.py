@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from anykg.cli.main import app
 from anykg.core.errors import InputError
+from anykg.data.catalog import find, get_dataset
 
 FACTS = "".join(f"person{i}\tknows\tperson{(i * 7 + 1) % 30}\nperson{i}\tlikes\tthing{i % 5}\n" for i in range(30))
 
@@ -131,6 +132,20 @@ def test_unknown_names_get_suggestions(facts: Path, tmp_path: Path) -> None:
     assert "pediatypes" in errors("reproduce", "pediatype")
     assert "'France'" in errors("predict", "atlas", "--head", "Frence", "--relation", "borders")
     assert "borders" in errors("predict", "atlas", "--head", "France", "--relation", "border")
+
+
+def test_reproduce_a_cell_and_report(tmp_path: Path) -> None:
+    if find(get_dataset("EN-FR")) is None:
+        pytest.skip("PediaTypes is not here")
+    places = ["--results", tmp_path / "results"]
+    part = ["--models", "random", "--tasks", "EN-FR", "--seeds", 1, "--runs", tmp_path / "runs"]
+    printed = call("reproduce", "pediatypes", *part, *places)
+    assert "random EN-FR seed 0: node Hits@10" in printed
+    assert call("reproduce", "pediatypes", *part, *places).startswith("Tables: ")  # nothing is run again
+    call("reproduce", "report", *places, "--page", tmp_path / "page.md")
+    assert "- random: 1 of 5 seeds of EN-FR." in (tmp_path / "page.md").read_text()
+    assert (tmp_path / "results" / "scaling" / "table.md").exists()
+    assert "it has art, award" in errors("reproduce", "wikitopics", "--tasks", "arts")
 
 
 def test_plausible_mistakes(facts: Path, tmp_path: Path) -> None:

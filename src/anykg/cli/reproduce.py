@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+if TYPE_CHECKING:
+    from anykg.experiments.recipe import Experiment
+
 EXAMPLES = """
-Run one of the paper's tables and set our figures beside the paper's.
+Run one of the paper's tables or figures and set our figures beside the paper's.
 
 Finished runs are skipped and stopped ones resumed, so the same command can be given again, also several times at once.
 
@@ -18,10 +21,19 @@ Examples:
 
   anykg reproduce pediatypes --models gat,gin --tasks EN-FR --seeds 1
 
-  anykg reproduce pediatypes --budget 60
+  anykg reproduce negative-transfer --models isdea+ --tasks infra,infra+loc
+
+  anykg reproduce large --budget 60
+
+  anykg reproduce statistics
+
+  anykg reproduce report
 
   anykg reproduce zero-shot --models anykg-small,models/ultra_3g
 """
+
+NAMES = """pediatypes, negative-transfer, large, wikitopics, scaling, statistics or zero-shot; report writes all
+tables and docs/results.md anew from what there is."""
 
 
 def register(app: typer.Typer) -> None:
@@ -30,7 +42,7 @@ def register(app: typer.Typer) -> None:
 
 
 def reproduce(
-    name: Annotated[str, typer.Argument(help="The experiment: pediatypes or zero-shot.")],
+    name: Annotated[str, typer.Argument(help=NAMES)],
     models: Annotated[str | None, typer.Option(help="Only these models, with commas.")] = None,
     tasks: Annotated[str | None, typer.Option(help="Only these tasks, with commas.")] = None,
     seeds: Annotated[int | None, typer.Option(help="How many seeds, from 0.", min=1)] = None,
@@ -39,13 +51,20 @@ def reproduce(
     results: Annotated[Path, typer.Option(help="Where the results are kept.")] = Path("results"),
     limit: Annotated[int | None, typer.Option(help="zero-shot: at most so many test triplets.", min=1)] = None,
     data_dir: Annotated[Path | None, typer.Option(help="Where the datasets are.")] = None,
+    page: Annotated[Path, typer.Option(help="report: the page to write.")] = Path("docs/results.md"),
 ) -> None:
     from anykg.experiments.recipe import load_experiment
-    from anykg.experiments.report import collect, write_tables
+    from anykg.experiments.report import collect
     from anykg.experiments.runs import claimed, run_all
 
     if name == "zero-shot":
         _zero_shot(models, tasks, limit, results, data_dir)
+        return
+    if name == "statistics":
+        _statistics(results, data_dir)
+        return
+    if name == "report":
+        _report(results, page)
         return
     whole = load_experiment(name)
     part = whole.only(models.split(",") if models else None, tasks.split(",") if tasks else None, seeds)
@@ -56,11 +75,47 @@ def reproduce(
         minutes=budget,
         tell=lambda cell, text: typer.echo(f"{cell.model.name} {cell.task} seed {cell.seed}: {text}"),
     )
-    with claimed(results / name, wait=True):  # another process may be gathering its own runs
+    with claimed(results / whole.home, wait=True):  # another process may be gathering its own runs
         collect(part, runs, results)
-        write_tables(whole, results, results / name / "table")
+        _write(whole, results)
     unfinished = f"; {missing} runs are missing, give the command again" if missing else ""
     typer.echo(f"Tables: {results / name / 'table.md'} and .csv{unfinished}.")
+
+
+def _write(experiment: Experiment, results: Path) -> None:
+    """Tables, and plots where matplotlib is installed."""
+    from importlib.util import find_spec
+
+    from anykg.experiments.report import write_tables
+
+    found = write_tables(experiment, results)
+    if find_spec("matplotlib"):
+        from anykg.experiments.plots import draw
+
+        draw(experiment, found, results)
+    elif experiment.plot:
+        typer.echo("No plots: matplotlib is not installed; run `pip install 'anykg[plot]'`.", err=True)
+
+
+def _statistics(results: Path, data_dir: Path | None) -> None:
+    from anykg.experiments import statistics
+
+    statistics.run(results, data_dir)
+    statistics.write_tables(results)
+    typer.echo(f"Tables: {results / statistics.NAME / 'table.md'} and .csv.")
+
+
+def _report(results: Path, page: Path) -> None:
+    from anykg.core.atomic import write_text
+    from anykg.experiments import statistics
+    from anykg.experiments.overview import EXPERIMENTS, results_page
+    from anykg.experiments.recipe import load_experiment
+
+    statistics.write_tables(results)
+    for name in EXPERIMENTS:
+        _write(load_experiment(name), results)
+    write_text(page, results_page(results))
+    typer.echo(f"Page: {page}. Tables: {results}/*/table.md and .csv.")
 
 
 def _zero_shot(models: str | None, tasks: str | None, limit: int | None, results: Path, data_dir: Path | None) -> None:

@@ -4,8 +4,9 @@ A fact (head, relation, tail) is an edge head -> tail, or an edge both ways wher
 edges; -1 says there is no path, or none within `limit`. A distance asked for a triplet never uses that triplet.
 
 An all-pairs table, kept with the graph, answers most of it where it fits `TABLE_BYTES`; larger graphs are searched from
-the entities of the batch. Only an adjacent pair can lose its shortest path with its own edge: such pairs, few, are
-searched for a detour, and the detours are kept with the graph too.
+the entities of the batch, until they were searched as often as a table takes: then they get one if there is room. Only
+an adjacent pair can lose its shortest path with its own edge: such pairs, few, are searched for a detour, and the
+detours are kept with the graph too.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+import psutil
 
 from anykg.core.errors import ConfigError, DataError
 from anykg.data.graph import KnowledgeGraph
@@ -21,6 +23,8 @@ from anykg.ops.bfs import NO_LIMIT, NO_PATH, detours, multi_source_bfs, unreache
 
 TABLE_BYTES = 512 * 2**20
 """All-pairs distances are kept if N * N bytes are no more than this (twice the bytes if one of them exceeds 254)."""
+LARGE_TABLE_BYTES = 5 * 2**30
+"""A table that is made because a graph is searched so often may be this large, and a quarter of the free memory."""
 BLOCK_BYTES = 64 * 2**20
 """Searches that are not kept run in blocks of about so many bytes."""
 _NOT_YET = -2
@@ -128,13 +132,28 @@ def _plain_distances(
 
 
 def distance_table(graph: KnowledgeGraph, directed: bool) -> np.ndarray | None:
-    """Distances [N, N] of all pairs, nothing left out, as `multi_source_bfs` gives them; None if that is too large."""
-    return graph.derive(_table, directed) if graph.num_entities**2 <= TABLE_BYTES else None
+    """Distances [N, N] of all pairs, nothing left out, as `multi_source_bfs` gives them; None if there is no table."""
+    size = graph.num_entities**2
+    if size <= TABLE_BYTES:
+        return graph.derive(_table, directed)
+    if size > LARGE_TABLE_BYTES or graph.derive(_searches, directed)[0] < graph.num_entities:
+        return None
+    return graph.derive(_table_if_there_is_room, directed)
 
 
 def _table(graph: KnowledgeGraph, directed: bool) -> np.ndarray:
     edges = adjacency(graph, _direction(directed, reverse=False))
     return multi_source_bfs(edges.offsets, edges.neighbours, np.arange(graph.num_entities))
+
+
+def _table_if_there_is_room(graph: KnowledgeGraph, directed: bool) -> np.ndarray | None:
+    return _table(graph, directed) if graph.num_entities**2 <= psutil.virtual_memory().available / 4 else None
+
+
+def _searches(graph: KnowledgeGraph, directed: bool) -> np.ndarray:
+    """[1] how many searches were run on the graph; counted up as they are."""
+    del graph, directed  # each direction is counted by itself
+    return np.zeros(1, np.int64)
 
 
 def _searched(
@@ -143,6 +162,7 @@ def _searched(
     """Distances root -> other [B] and other -> root [B], by searches from the distinct roots in bounded blocks."""
     sources, row_source = np.unique(roots, return_inverse=True)
     order = np.argsort(row_source, kind="stable")
+    graph.derive(_searches, directed)[0] += len(sources) * (2 if directed else 1)
     size = max(BLOCK_BYTES // graph.num_entities, 1)
     found = np.empty((2, len(roots)), np.int32)
     for side, reverse in enumerate((False, True) if directed else (False,)):

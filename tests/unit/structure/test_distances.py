@@ -58,7 +58,7 @@ def every_row(graph: KnowledgeGraph) -> np.ndarray:
     return np.stack(np.unravel_index(np.arange(np.prod(shape)), shape), axis=1)
 
 
-@pytest.mark.parametrize("path", ["table", "search"])
+@pytest.mark.parametrize("path", ["table", "search", "search, then table"])
 @pytest.mark.parametrize("leave_out", ["triplet", "pair"])
 @pytest.mark.parametrize("directed", [True, False])
 @settings(max_examples=15, deadline=None)
@@ -68,9 +68,11 @@ def test_equals_brute_force(path, leave_out, directed, graph):
     rows = every_row(graph)
     exact = np.array([expected(graph, tuple(row), directed, leave_out) for row in rows.tolist()])
     with pytest.MonkeyPatch.context() as patch:
-        if path == "search":
+        if path != "table":
             patch.setattr(distances, "TABLE_BYTES", 0)
             patch.setattr(distances, "BLOCK_BYTES", 3 * graph.num_entities)
+        if path == "search":
+            patch.setattr(distances, "LARGE_TABLE_BYTES", 0)
             patch.setattr(distances, "_table", None)
         for limit in (None, 0, 1, 2, 3, None):
             wanted = exact if limit is None else np.where(exact > limit, -1, exact)
@@ -113,6 +115,16 @@ def test_distances_above_254(monkeypatch, budget):
     assert found.tolist() == [[399, 1], [-1, 399]]
     found = triplet_distances(ring, np.array([(0, 0, 1)]), directed=False, leave_out="triplet")
     assert found.tolist() == [[399, 399]]
+
+
+def test_a_graph_that_is_searched_often_gets_a_table(monkeypatch):
+    monkeypatch.setattr(distances, "TABLE_BYTES", 0)
+    ring = make([(i, 0, (i + 1) % 8) for i in range(8)], 8, 1)
+    for asked in range(4):  # two searches each: 8 are as many as a table takes
+        assert distances.distance_table(ring, directed=True) is None
+        triplet_distances(ring, np.array([(asked, 0, 7)]), directed=True, leave_out="triplet")
+    assert distances.distance_table(ring, directed=True).shape == (8, 8)
+    assert distances.distance_table(ring, directed=False) is None
 
 
 def test_limits_do_not_share_detours():
