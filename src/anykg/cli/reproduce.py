@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from anykg.experiments.recipe import Experiment
+    from anykg.experiments.recipe import Cell, Experiment
 
 EXAMPLES = """
 Run one of the paper's tables or figures and set our figures beside the paper's.
@@ -25,6 +25,8 @@ Examples:
 
   anykg reproduce large --budget 60
 
+  anykg reproduce wikitopics --cluster auto --runs /shared/runs
+
   anykg reproduce statistics
 
   anykg reproduce report
@@ -34,6 +36,9 @@ Examples:
 
 NAMES = """pediatypes, negative-transfer, large, wikitopics, scaling, statistics or zero-shot; report writes all
 tables and docs/results.md anew from what there is."""
+
+CLUSTER = """Run on the Ray cluster at this address (auto, HOST:PORT, or local for all cores here); its machines must
+share the folder of runs and have the datasets."""
 
 
 def register(app: typer.Typer) -> None:
@@ -51,6 +56,7 @@ def reproduce(
     results: Annotated[Path, typer.Option(help="Where the results are kept.")] = Path("results"),
     limit: Annotated[int | None, typer.Option(help="zero-shot: at most so many test triplets.", min=1)] = None,
     data_dir: Annotated[Path | None, typer.Option(help="Where the datasets are.")] = None,
+    cluster: Annotated[str | None, typer.Option(help=CLUSTER)] = None,
     page: Annotated[Path, typer.Option(help="report: the page to write.")] = Path("docs/results.md"),
 ) -> None:
     from anykg.experiments.recipe import load_experiment
@@ -68,13 +74,16 @@ def reproduce(
         return
     whole = load_experiment(name)
     part = whole.only(models.split(",") if models else None, tasks.split(",") if tasks else None, seeds)
-    missing = run_all(
-        part,
-        runs,
-        data_dir=data_dir,
-        minutes=budget,
-        tell=lambda cell, text: typer.echo(f"{cell.model.name} {cell.task} seed {cell.seed}: {text}"),
-    )
+
+    def tell(cell: Cell, text: str) -> None:
+        typer.echo(f"{cell.model.name} {cell.task} seed {cell.seed}: {text}")
+
+    if cluster is None:
+        missing = run_all(part, runs, data_dir=data_dir, minutes=budget, tell=tell)
+    else:
+        from anykg.experiments.cluster import run_on
+
+        missing = run_on(cluster, part, runs, data_dir=data_dir, minutes=budget, tell=tell)
     with claimed(results / whole.home, wait=True):  # another process may be gathering its own runs
         collect(part, runs, results)
         _write(whole, results)

@@ -52,13 +52,26 @@ def run_all(
     deadline = None if minutes is None else time.monotonic() + 60 * minutes
     experiment = at_hand(experiment, data_dir)
     for cell in experiment.cells():
-        folder = folder_of(runs, experiment, cell)
         if deadline is not None and time.monotonic() > deadline:
             break
-        with claimed(folder) as mine:
-            if mine and not _is_done(experiment, cell, folder):
-                tell(cell, _summary(run_cell(experiment, cell, runs, data_dir)))
-    return sum(not _is_done(experiment, c, folder_of(runs, experiment, c)) for c in experiment.cells())
+        summary = run_if_missing(experiment, cell, runs, data_dir)
+        if summary is not None:
+            tell(cell, summary)
+    return len(missing_cells(experiment, runs))
+
+
+def run_if_missing(experiment: Experiment, cell: Cell, runs: Path, data_dir: Path | None) -> str | None:
+    """Run a cell that nobody has run or is running, and say what came of it."""
+    folder = folder_of(runs, experiment, cell)
+    with claimed(folder) as mine:
+        if mine and not _is_done(experiment, cell, folder):
+            return _summary(run_cell(experiment, cell, runs, data_dir))
+    return None
+
+
+def missing_cells(experiment: Experiment, runs: Path) -> list[Cell]:
+    """The cells that are not done."""
+    return [c for c in experiment.cells() if not _is_done(experiment, c, folder_of(runs, experiment, c))]
 
 
 def at_hand(experiment: Experiment, data_dir: Path | None) -> Experiment:

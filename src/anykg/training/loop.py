@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -122,7 +122,7 @@ def train(
             return
         save_tensors(out / LAST_FILE, _tensors(model, optimizer), {"state": asdict(state), "trained": trained})
 
-    with _stop_requested() as stopped:
+    with _stop_requested() as stopped, _repeatable():
         while state.epoch < recipe.epochs and not _exhausted(state, recipe):
             batches = draw_epoch(sources, recipe, seed, state.epoch)
             model.train()
@@ -282,6 +282,19 @@ def _threads(count: int | None) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+@contextmanager
+def _repeatable() -> Iterator[None]:
+    """Let torch add gradients of equal indices in a fixed order, whatever the threads do; warn where it cannot."""
+    mode, memory = torch.get_deterministic_debug_mode(), cast(Any, torch.utils.deterministic)
+    fill, memory.fill_uninitialized_memory = memory.fill_uninitialized_memory, False  # it costs time and helps nobody
+    torch.set_deterministic_debug_mode("warn")
+    try:
+        yield
+    finally:
+        torch.set_deterministic_debug_mode(mode)
+        memory.fill_uninitialized_memory = fill
 
 
 @contextmanager

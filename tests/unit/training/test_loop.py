@@ -272,3 +272,17 @@ def test_training_can_start_from_given_weights(tmp_path: Path) -> None:
         check=False,
     )
     assert other.returncode == 2
+
+
+def test_equal_indices_add_up_alike_on_several_threads() -> None:
+    """Gradients of indexing, which torch otherwise adds in the order in which its threads come."""
+    ids = torch.from_numpy(np.random.default_rng(0).integers(0, 50, 40_000))
+    gradient = torch.from_numpy(np.random.default_rng(1).normal(size=(40_000, 32)).astype(np.float32))
+    found = []
+    with loop._repeatable(), loop._threads(4):
+        for _ in range(8):
+            table = torch.zeros(50, 32, requires_grad=True)
+            table[ids].backward(gradient)
+            found.append(table.grad)
+    assert all(torch.equal(found[0], other) for other in found[1:])
+    assert torch.get_deterministic_debug_mode() == 0
