@@ -37,8 +37,9 @@ class ModelRow:
     """Settings of the model other than its defaults, at inference."""
     recipe: Mapping[str, Any] = field(default_factory=dict)
     """Settings of its training other than its defaults."""
-    graphs: Literal["merged", "apart"] = "merged"
-    """Whether several training graphs are joined by name into one, or kept as they are and take turns."""
+    graphs: Literal["merged", "apart", "experts"] = "merged"
+    """Whether several training graphs are joined by name into one, or kept as they are and take turns, or have a model
+    each, that of `weights_of`: the one that answers is chosen for every graph, see `experts`."""
     protocols: tuple[str, ...] = ()
     """How it is tested; the first is the one of the paper's row. The experiment's if empty."""
     limits: Mapping[str, int] = field(default_factory=dict)
@@ -92,7 +93,7 @@ class Experiment:
     def training_names(self, cell: Cell) -> tuple[str, ...]:
         """What a cell's training graphs are called: a merged one like the task."""
         names = self.trained_on(cell.task)
-        return names if cell.model.graphs == "apart" or len(names) == 1 else (cell.task,)
+        return (cell.task,) if cell.model.graphs == "merged" and len(names) > 1 else names
 
     def tested_on(self, cell: Cell) -> tuple[str, ...]:
         """The graphs a cell is tested on."""

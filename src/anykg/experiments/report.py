@@ -20,7 +20,7 @@ from anykg.experiments.recipe import Cell, Experiment, ModelRow
 from anykg.experiments.runs import KINDS, folder_of, read_cell
 
 LABELS = {"hits@10": "Hits@10", "hits@5": "Hits@5", "hits@1": "Hits@1", "mrr": "MRR"}
-KEPT = ("protocol", "seed", "counts", "metrics", "standard_errors", "score_errors", "made_with")
+KEPT = ("protocol", "seed", "counts", "metrics", "standard_errors", "score_errors", "expert", "made_with")
 """What a results file keeps of each evaluation; the rest stays in the run's folder."""
 KEPT_OF_OWN = (*KEPT, "ties", "by_stratum")
 """What it keeps of the task's own graph."""
@@ -95,7 +95,10 @@ def _rows(experiment: Experiment, cell: Cell, runs: Path) -> Iterator[dict[str, 
 
 
 def _kept(found: dict[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
-    return {kind: {key: found[kind].get(key) for key in keys} for kind in KINDS}
+    optional = ("expert",)
+    return {
+        kind: {key: found[kind].get(key) for key in keys if key not in optional or key in found[kind]} for kind in KINDS
+    }
 
 
 def load_published(name: str) -> Published:
@@ -197,6 +200,10 @@ def _notes(experiment: Experiment) -> list[str]:
         notes += [
             f"{model.name}: {k} task on a seeded sample of {size} test triplets." for k, size in model.limits.items()
         ]
+        if model.graphs == "experts":
+            notes.append(
+                f"{model.name}: a model for each training graph; the best at hidden facts of a graph answers about it."
+            )
         if model.graphs == "apart":
             turns = model.recipe.get("mixture", "size")
             notes.append(

@@ -29,6 +29,7 @@ from anykg.evaluation.evaluate import evaluate
 from anykg.evaluation.protocol import Task as TaskKind
 from anykg.evaluation.protocol import protocol_named
 from anykg.evaluation.report import as_json
+from anykg.experiments.experts import Experts
 from anykg.experiments.recipe import VALID, Cell, Experiment
 from anykg.models.registry import MODELS
 from anykg.training.loop import TrainingGraph, train
@@ -89,7 +90,10 @@ def run_cell(experiment: Experiment, cell: Cell, runs: Path, data_dir: Path | No
     folder = folder_of(runs, experiment, cell)
     tests, before = read_cell(folder, cell)
     graphs = training_graphs(experiment, cell, data_dir)
-    model = _trained(experiment, cell, runs, graphs)
+    if cell.model.graphs == "experts":
+        model: LinkPredictor | Experts = _experts(experiment, cell, runs, graphs)
+    else:
+        model = _trained(experiment, cell, runs, graphs)
     for asked in _asked_graphs(experiment, cell, graphs, data_dir):
         if asked.name not in tests:
             tests[asked.name] = _asked(experiment, cell, model, asked)
@@ -124,6 +128,17 @@ def _trained(experiment: Experiment, cell: Cell, runs: Path, graphs: list[Traini
     return model.with_config(**cell.model.config)
 
 
+def _experts(experiment: Experiment, cell: Cell, runs: Path, graphs: list[TrainingGraph]) -> Experts:
+    """A model for each training graph: those of the cells with that graph alone, trained if they were not yet."""
+    assert cell.model.weights_of is not None
+    alone = [cell._replace(model=cell.model.weights_of, task=topic) for topic in cell.task.split("+")]
+    models = {}
+    for one, graph in zip(alone, graphs, strict=True):
+        with claimed(folder_of(runs, experiment, one), wait=True):
+            models[one.task] = _trained(experiment, one, runs, [graph])
+    return Experts(models)
+
+
 class _AskedGraph(NamedTuple):
     name: str
     observed: KnowledgeGraph
@@ -145,7 +160,7 @@ def _asked_graphs(
             yield _AskedGraph(name, task.observed, task.test, task.valid if same else None)
 
 
-def _asked(experiment: Experiment, cell: Cell, model: LinkPredictor, graph: _AskedGraph) -> dict[str, Any]:
+def _asked(experiment: Experiment, cell: Cell, model: LinkPredictor | Experts, graph: _AskedGraph) -> dict[str, Any]:
     by_protocol = {}
     for protocol in experiment.protocols(cell.model):
         by_protocol[protocol] = {kind: _figures(cell, model, graph, kind, protocol) for kind in KINDS}
@@ -153,24 +168,31 @@ def _asked(experiment: Experiment, cell: Cell, model: LinkPredictor, graph: _Ask
     return by_protocol[first] | {"also": {protocol: by_protocol[protocol] for protocol in others}}
 
 
-def _figures(cell: Cell, model: LinkPredictor, graph: _AskedGraph, kind: TaskKind, protocol: str) -> dict[str, Any]:
+def _figures(
+    cell: Cell, model: LinkPredictor | Experts, graph: _AskedGraph, kind: TaskKind, protocol: str
+) -> dict[str, Any]:
+    rules, limit, chosen = protocol_named(protocol), cell.model.limits.get(kind), {}
+    if isinstance(model, Experts):
+        name = model.best(graph.observed, kind, rules, cell.seed, limit)
+        model, chosen = model.models[name], {"expert": name}
     evaluation = evaluate(
         model,
         graph.observed,
         graph.test,
         task=kind,
-        protocol=protocol_named(protocol),
+        protocol=rules,
         seed=cell.seed,
-        limit=cell.model.limits.get(kind),
+        limit=limit,
         also_known=graph.also_known,
     )
-    return as_json(
+    found = as_json(
         evaluation,
         graph.observed,
         model=cell.model.name,
         dataset=graph.name,
         reads_relations=model.reads_relations,
     )
+    return found | chosen
 
 
 @lru_cache(maxsize=12)
