@@ -39,7 +39,7 @@ class ModelRow:
     """Settings of its training other than its defaults."""
     graphs: Literal["merged", "apart", "experts"] = "merged"
     """Whether several training graphs are joined by name into one, or kept as they are and take turns, or have a model
-    each, that of `weights_of`: the one that answers is chosen for every graph, see `experts`."""
+    each beside the merged one, all of them those of `weights_of`: which one answers is chosen, see `experts`."""
     protocols: tuple[str, ...] = ()
     """How it is tested; the first is the one of the paper's row. The experiment's if empty."""
     limits: Mapping[str, int] = field(default_factory=dict)
@@ -115,7 +115,7 @@ class Experiment:
             for seed in range(self.seeds)
             for model in self.models
             for task in self.tasks
-            if model.graphs == "merged" or len(self.trained_on(task)) > 1
+            if model.graphs != "apart" or len(self.trained_on(task)) > 1
         ]
 
     def only(self, models: list[str] | None, tasks: list[str] | None, seeds: int | None) -> Experiment:

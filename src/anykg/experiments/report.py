@@ -202,7 +202,8 @@ def _notes(experiment: Experiment) -> list[str]:
         ]
         if model.graphs == "experts":
             notes.append(
-                f"{model.name}: a model for each training graph; the best at hidden facts of a graph answers about it."
+                f"{model.name}: a model for each training graph and one for all merged; the one that is best at "
+                "hidden facts of a graph answers about it."
             )
         if model.graphs == "apart":
             turns = model.recipe.get("mixture", "size")

@@ -91,7 +91,7 @@ def run_cell(experiment: Experiment, cell: Cell, runs: Path, data_dir: Path | No
     tests, before = read_cell(folder, cell)
     graphs = training_graphs(experiment, cell, data_dir)
     if cell.model.graphs == "experts":
-        model: LinkPredictor | Experts = _experts(experiment, cell, runs, graphs)
+        model: LinkPredictor | Experts = _experts(experiment, cell, runs, data_dir)
     else:
         model = _trained(experiment, cell, runs, graphs)
     for asked in _asked_graphs(experiment, cell, graphs, data_dir):
@@ -128,14 +128,14 @@ def _trained(experiment: Experiment, cell: Cell, runs: Path, graphs: list[Traini
     return model.with_config(**cell.model.config)
 
 
-def _experts(experiment: Experiment, cell: Cell, runs: Path, graphs: list[TrainingGraph]) -> Experts:
-    """A model for each training graph: those of the cells with that graph alone, trained if they were not yet."""
+def _experts(experiment: Experiment, cell: Cell, runs: Path, data_dir: Path | None) -> Experts:
+    """A model for each training graph and one for all of them merged: those of other cells, trained if not yet."""
     assert cell.model.weights_of is not None
-    alone = [cell._replace(model=cell.model.weights_of, task=topic) for topic in cell.task.split("+")]
     models = {}
-    for one, graph in zip(alone, graphs, strict=True):
-        with claimed(folder_of(runs, experiment, one), wait=True):
-            models[one.task] = _trained(experiment, one, runs, [graph])
+    for task in dict.fromkeys([*cell.task.split("+"), cell.task]):
+        other = cell._replace(model=cell.model.weights_of, task=task)
+        with claimed(folder_of(runs, experiment, other), wait=True):
+            models[task] = _trained(experiment, other, runs, training_graphs(experiment, other, data_dir))
     return Experts(models)
 
 
