@@ -56,16 +56,17 @@ def _section(experiment: Experiment, results: Path) -> list[str]:
         lines += ["", (folder / "notes.md").read_text(encoding="utf-8").strip()]
     lines += [
         "",
-        "| model | protocol | figures we have | reproduced | not reproduced | median difference | missing |",
-        "|---|---|---|---|---|---|---|",
+        "| model | protocol | figures we have | reproduced | below the paper | above it | median difference | missing |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     off, missing = [], []
     for line in lines_of(experiment):
         part = [f for f in found if (f.model, f.protocol) == (line.model.name, line.protocol)]
         ran = [f for f in part if f.ours is not None]
         compared = [f.difference for f in part if f.difference is not None]
-        near = sum(abs(difference) <= TOLERANCE for difference in compared)
-        counts = [str(near), str(len(compared) - near), f"{np.median(compared):+.1f}"] if compared else ["", "", ""]
+        below, above = (sum(sign * difference > TOLERANCE for difference in compared) for sign in (-1, 1))
+        near = len(compared) - below - above
+        counts = [str(near), str(below), str(above), f"{np.median(compared):+.1f}"] if compared else [""] * 4
         row = [line.model.name, line.protocol, f"{len(ran)} of {len(part)}", *counts, str(len(part) - len(ran))]
         lines.append("| " + " | ".join(row) + " |")
         off += _off(line.label(experiment), part)
@@ -88,14 +89,17 @@ def _off(label: str, part: list[Figure]) -> list[str]:
     lines = []
     for kind in KINDS:
         for metric in dict.fromkeys(f.metric for f in part):
-            far = [
-                f"{f.dataset}{'' if f.column == 'zero-shot' else ' ' + f.column} {f.ours:.1f} ({f.paper:.1f})"
-                for f in part
-                if (f.task, f.metric) == (kind, metric) and f.difference is not None and abs(f.difference) > TOLERANCE
-            ]
-            if far:
-                lines.append(f"- {label}, {kind} {LABELS[metric]}: {', '.join(far)}.")
+            asked = [f for f in part if (f.task, f.metric) == (kind, metric)]
+            for word, sign in (("below", -1), ("above", 1)):
+                far = [_beside(f) for f in asked if f.difference is not None and sign * f.difference > TOLERANCE]
+                if far:
+                    lines.append(f"- {label}, {kind} {LABELS[metric]}, {word}: {', '.join(far)}.")
     return lines
+
+
+def _beside(figure: Figure) -> str:
+    column = "" if figure.column == "zero-shot" else f" {figure.column}"
+    return f"{figure.dataset}{column} {figure.ours:.1f} ({figure.paper:.1f})"
 
 
 def _missing(label: str, part: list[Figure], wanted: int) -> list[str]:
