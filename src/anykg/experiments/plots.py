@@ -75,7 +75,7 @@ def _pairs(experiment: Experiment, ran: list[Figure]) -> Drawing:
     metric = experiment.metrics[0]
     column = [column for column in experiment.columns if any(f.column == column for f in ran)][-1]
     parts = _parts(experiment, ran)
-    drawing, axes = _canvas(len(KINDS), len(parts), 3.6, 3.6)
+    drawing, axes = _canvas(len(KINDS), len(parts), 0.9 * len(experiment.pairs), 3.6)
     for down, kind in enumerate(KINDS):
         for across, (line, part) in enumerate(parts):
             plot = axes[down][across]
