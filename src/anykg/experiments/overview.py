@@ -56,7 +56,7 @@ def _section(experiment: Experiment, results: Path) -> list[str]:
         lines += ["", (folder / "notes.md").read_text(encoding="utf-8").strip()]
     lines += [
         "",
-        "| model | protocol | figures we have | reproduced | below the paper | above it | median difference | missing |",
+        "| model | protocol | figures we have | reproduced | below the paper | above it | median difference | missing |",  # noqa: E501
         "|---|---|---|---|---|---|---|---|",
     ]
     off, missing = [], []
