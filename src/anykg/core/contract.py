@@ -63,6 +63,9 @@ class Recipe:
     rest keeping the graph connected and every relation."""
     target_share: float = 1.0
     """The part held out, with targets = held-out or resplit."""
+    hide_pairs: float = 0.0
+    """Share of the steps in which a target's other facts between the same two entities are left out too, so that the
+    answer cannot be read off them; for models that leave out their targets (ultra, nbfnet, ingram)."""
     inverses: bool = False
     """Learn from every target's inverse too."""
     negative_entities: int = 4
@@ -106,6 +109,8 @@ class Recipe:
                 raise ConfigError(f"--{flag}: expected {smallest} or more, found {getattr(self, name)}.")
         if not 0 < self.target_share <= 1:
             raise ConfigError(f"--target-share: expected more than 0 and at most 1, found {self.target_share}.")
+        if not 0 <= self.hide_pairs <= 1:
+            raise ConfigError(f"--hide-pairs: expected 0 to 1, found {self.hide_pairs}.")
         if self.negative_entities + self.negative_relations == 0:
             raise ConfigError("--negative-entities: expected 1 or more negatives for each target, found none.")
 
@@ -173,8 +178,9 @@ class LinkPredictor(nn.Module):
     def training_scores(self, graph: KnowledgeGraph, rows: Tensor, seed: int, targets: Tensor | None = None) -> Tensor:
         """Scores [B, 1 + K] of a batch's rows [B, 1 + K, 3], the target first, its negatives after it.
 
-        A target that is a fact of `graph` must not be read off that fact. Where the rows are only a part of a batch,
-        `targets` [G, 3] are those of all of it, so that every part is scored as the whole would be.
+        A target that is a fact of `graph` must not be read off that fact. Where the rows are only a part of a batch, or
+        more is to be left out, `targets` [G, 3] are all facts to leave out, so that every part is scored as the whole
+        would be.
         """
         del targets
         encoded = self.encode(graph, seed)

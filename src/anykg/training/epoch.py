@@ -55,6 +55,16 @@ def draw_epoch(graphs: Sequence[KnowledgeGraph], recipe: Recipe, seed: int, epoc
     return result
 
 
+def facts_between(graph: KnowledgeGraph, targets: np.ndarray) -> np.ndarray:
+    """The targets [B, 3] and all facts of the graph that join the same two entities, either way: [F, 3]."""
+    found = [targets]
+    for head, tail in ((0, 2), (2, 0)):
+        between = graph.relations_between(targets[:, head], targets[:, tail])
+        ends = targets[between.rows]
+        found.append(np.stack([ends[:, head], between.values, ends[:, tail]], axis=1))
+    return np.concatenate(found).astype(np.int64)
+
+
 def _draws(graph: KnowledgeGraph, recipe: Recipe, seed: int, epoch: int, place: int) -> list[Draw]:
     messages, targets = graph, graph.triplets
     if recipe.targets == "held-out":

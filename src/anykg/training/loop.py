@@ -23,14 +23,14 @@ from anykg.core.atomic import write_text
 from anykg.core.contract import LinkPredictor, Recipe
 from anykg.core.errors import CheckpointError, ConfigError, Interrupted
 from anykg.core.provenance import provenance
-from anykg.core.seeds import derive
+from anykg.core.seeds import derive, stream
 from anykg.data.graph import KnowledgeGraph
 from anykg.evaluation.evaluate import evaluate
 from anykg.evaluation.metrics import METRICS, summarise
 from anykg.evaluation.protocol import PROTOCOLS
 from anykg.training.adam import Adam
 from anykg.training.checkpoint import MODEL_FILE, load_tensors, restore, save_description, save_tensors, save_weights
-from anykg.training.epoch import draw_epoch, message_graph
+from anykg.training.epoch import draw_epoch, facts_between, message_graph
 from anykg.training.losses import loss_of
 from anykg.training.workers import WorkerLost, Workers
 
@@ -190,6 +190,8 @@ def _step(
     batch = torch.from_numpy(rows).to(device)
     shares = workers.shares(len(batch), recipe.pieces)
     targets = None if len(shares) == workers.size == 1 else batch[:, 0]
+    if stream(seed, "hide pairs").random() < recipe.hide_pairs:
+        targets = torch.from_numpy(facts_between(graph, rows[:, 0])).to(device)
     value = torch.zeros((), device=device)
     for share in shares:
         part = model.compiled_loss(graph, batch[share], recipe)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from anykg.core.contract import Recipe
-from anykg.training.epoch import draw_epoch
+from anykg.training.epoch import draw_epoch, facts_between
 from graphs import random_graph
 
 GRAPHS = [random_graph(30, 2, 400, 0), random_graph(60, 2, 100, 1)]
@@ -43,3 +43,13 @@ def test_large_graphs_have_smaller_batches() -> None:
     sizes = {(d.graph.num_entities, len(d.rows)) for d in (draw() for draw in draw_epoch(GRAPHS, recipe, 0, 0))}
     assert max(size for nodes, size in sizes if nodes == 30) == 3
     assert max(size for nodes, size in sizes if nodes == 60) == 1
+
+
+def test_facts_between_the_ends_of_targets() -> None:
+    graph = random_graph(6, 3, 60, 0)
+    targets = np.concatenate([graph.triplets[:4], graph.inverted(graph.triplets[4:8])]).astype(np.int64)
+    found = {tuple(row) for row in facts_between(graph, targets).tolist()}
+    pairs = {frozenset((h, t)) for h, _, t in targets.tolist()}
+    expected = {tuple(row) for row in graph.triplets.tolist() if frozenset((row[0], row[2])) in pairs}
+    assert found == expected | {tuple(row) for row in targets.tolist()}
+    assert len(expected) > 8

@@ -286,3 +286,18 @@ def test_equal_indices_add_up_alike_on_several_threads() -> None:
             found.append(table.grad)
     assert all(torch.equal(found[0], other) for other in found[1:])
     assert torch.get_deterministic_debug_mode() == 0
+
+
+@pytest.mark.parametrize(("share", "edges"), [(0.0, False), (1.0, True)])
+def test_pairs_are_hidden_in_as_many_steps_as_asked(share: float, edges: bool, tmp_path: Path) -> None:
+    """A model that is told what to leave out is told all facts between the ends of its targets."""
+    told = []
+
+    class Listening(GraphConv):
+        def training_scores(self, graph, rows, seed, targets=None):  # type: ignore[no-untyped-def]
+            told.append(targets is not None and len(targets) > len(rows))
+            return super().training_scores(graph, rows, seed, targets)
+
+    torch.manual_seed(0)
+    train("graphconv", Listening(), graphs(), replace(RECIPE, hide_pairs=share, epochs=1), out=tmp_path / "run")
+    assert any(told) == edges
