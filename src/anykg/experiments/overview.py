@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from anykg.experiments import statistics
+from anykg.experiments import statistics, zero_shot
 from anykg.experiments.recipe import Experiment, load_experiment
 from anykg.experiments.report import LABELS, Figure, figures, lines_of
 from anykg.experiments.runs import KINDS
@@ -31,6 +31,9 @@ def results_page(results: Path) -> str:
     ]
     for name in EXPERIMENTS:
         lines += _section(load_experiment(name), results)
+    if (results / zero_shot.NAME / "table.md").exists():
+        lines += ["", "## Zero-shot, shipped and published weights", ""]
+        lines += [f"[Table](../{results.name}/{zero_shot.NAME}/table.md), `anykg reproduce {zero_shot.NAME}`."]
     return "\n".join(lines) + "\n"
 
 
