@@ -190,7 +190,7 @@ def _step(
     batch = torch.from_numpy(rows).to(device)
     shares = workers.shares(len(batch), recipe.pieces)
     targets = None if len(shares) == workers.size == 1 else batch[:, 0]
-    if stream(seed, "hide pairs").random() < recipe.hide_pairs:
+    if recipe.hide_pairs and stream(seed, "hide pairs").random() < recipe.hide_pairs:
         targets = torch.from_numpy(facts_between(graph, rows[:, 0])).to(device)
     value = torch.zeros((), device=device)
     for share in shares:
