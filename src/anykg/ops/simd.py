@@ -94,6 +94,16 @@ def splat(typing: Any, scalar: Any, lanes: Any) -> Any:
     return Lanes(count)(types.float32, lanes), emit
 
 
+@intrinsic
+def splat_like(typing: Any, scalar: Any, other: Any) -> Any:
+    """The scalar in as many lanes as the vector `other` has."""
+
+    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return _broadcast(builder, arguments[0], other.count)
+
+    return other(types.float32, other), emit
+
+
 @intrinsic(prefer_literal=True)
 def splat_at(typing: Any, array: Any, offset: Any, lanes: Any) -> Any:
     """One float of the array in every one of L lanes, without the test for a negative index."""
@@ -159,6 +169,17 @@ def where_positive(typing: Any, condition: Any, value: Any) -> Any:
         return builder.select(builder.fcmp_unordered(">", arguments[0], zero), arguments[1], zero)
 
     return value(condition, value), emit
+
+
+@intrinsic
+def if_positive(typing: Any, condition: Any, value: Any, otherwise: Any) -> Any:
+    """The value where the condition is above 0, elsewhere the other one."""
+
+    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        zero = ir.Constant(arguments[0].type, None)
+        return builder.select(builder.fcmp_ordered(">", arguments[0], zero), *arguments[1:])
+
+    return value(condition, value, otherwise), emit
 
 
 @intrinsic

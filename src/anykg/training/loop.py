@@ -121,6 +121,7 @@ def train(
         if not workers.leads:
             return
         save_tensors(out / LAST_FILE, _tensors(model, optimizer), {"state": asdict(state), "trained": trained})
+        write_text(out / LOG_FILE, "".join(json.dumps(line) + "\n" for line in state.log))
 
     with _stop_requested() as stopped, _repeatable():
         while state.epoch < recipe.epochs and not _exhausted(state, recipe):
@@ -147,7 +148,8 @@ def train(
                     raise Interrupted(f"Stopped in epoch {state.epoch + 1}; go on with --resume --out {out}.")
             record: dict[str, Any] = {"epoch": state.epoch + 1, "loss": state.loss_sum / max(len(batches), 1)}
             state.epoch, state.step, state.loss_sum = state.epoch + 1, 0, 0.0
-            if state.epoch % recipe.validate_every == 0 or state.epoch == recipe.epochs:
+            validated = state.epoch % recipe.validate_every == 0 or state.epoch == recipe.epochs
+            if validated:
                 value = workers.told(_validate(model, graphs, recipe, task, metric, seed) if workers.leads else None)
                 if value is not None:
                     record[f"{task}/{metric}"] = value
@@ -160,13 +162,13 @@ def train(
                     state.stale += 1
             record["seconds"] = round(time.monotonic() - started, 3)
             state.log.append(record)
-            save_last()
-            saved_at = time.monotonic()
-            if workers.leads:
-                write_text(out / LOG_FILE, "".join(json.dumps(line) + "\n" for line in state.log))
+            stop = workers.size == 1 and stopped()  # several learn of it, all at once, from their next step
+            if validated or stop or time.monotonic() - saved_at > SAVE_SECONDS:
+                save_last()
+                saved_at = time.monotonic()
             if on_epoch:
                 on_epoch(record)
-            if workers.size == 1 and stopped():  # several learn of it, all at once, from their next step
+            if stop:
                 raise Interrupted(f"Stopped after epoch {state.epoch}; go on with --resume --out {out}.")
     workers.told(None)  # the best weights are written
     best, _ = load_tensors(out / "weights.safetensors")
