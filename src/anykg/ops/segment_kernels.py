@@ -17,7 +17,6 @@ from anykg.ops.simd import (
     add,
     if_positive,
     larger,
-    load,
     load_like,
     multiply,
     multiply_add,
