@@ -75,7 +75,7 @@ def measure() -> dict[str, float]:
     model, literal = InGram(), LiteralInGram()
     literal.load_state_dict(model.state_dict())
     epoch, literal_epoch = _best(_epochs(model, graph), 6), _best(_epochs(literal, graph), 2)
-    many = model.with_samples(_SAMPLES)
+    many = model.with_config(samples=_SAMPLES)
 
     def encode(chosen: InGram, cold: bool) -> Callable[[], object]:
         def run() -> None:

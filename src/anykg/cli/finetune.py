@@ -43,6 +43,7 @@ def finetune(
 ) -> None:
     from rich.console import Console
 
+    from anykg.answers.calibration import digest_of
     from anykg.cli.progress import progress_bar
     from anykg.core.devices import device_named
     from anykg.data.catalog import load_graph
@@ -62,6 +63,7 @@ def finetune(
             out=out,
             minutes=minutes,
             called=graph,
+            started_from=f"{model} {digest_of(loaded)}",
             seed=seed,
             resume=resume,
             on_time=lambda spent, total: advance(int(min(spent, total)), int(total)),

@@ -116,11 +116,13 @@ def _statistics(results: Path, data_dir: Path | None) -> None:
 
 def _report(results: Path, page: Path) -> None:
     from anykg.core.atomic import write_text
-    from anykg.experiments import statistics
+    from anykg.experiments import statistics, zero_shot
     from anykg.experiments.overview import EXPERIMENTS, results_page
     from anykg.experiments.recipe import load_experiment
 
     statistics.write_tables(results)
+    if (results / zero_shot.NAME / zero_shot.CELLS_FILE).exists():
+        zero_shot.write_table(results)
     for name in EXPERIMENTS:
         _write(load_experiment(name), results)
     write_text(page, results_page(results))
@@ -128,16 +130,21 @@ def _report(results: Path, page: Path) -> None:
 
 
 def _zero_shot(models: str | None, tasks: str | None, limit: int | None, results: Path, data_dir: Path | None) -> None:
-    from anykg.experiments.zero_shot import GRAPHS, LIMITS, run
+    from anykg.core.errors import ConfigError
+    from anykg.experiments.zero_shot import GRAPHS, LIMITS, run, write_table
     from anykg.training.checkpoint import DEFAULT_MODEL, load_model
 
     names = models.split(",") if models else [DEFAULT_MODEL]
-    table = run(
-        {Path(name).name: load_model(name) for name in names},
+    called = [Path(name).name for name in names]
+    if len(set(called)) < len(called):
+        raise ConfigError(f"--models: expected models of different names, found {', '.join(called)}; rename a folder.")
+    limits = {kind: count if limit is None else min(count, limit) for kind, count in LIMITS.items()}
+    run(
+        {short: load_model(name) for short, name in zip(called, names, strict=True)},
         tasks.split(",") if tasks else GRAPHS,
         results=results,
-        limits={kind: count if limit is None else min(count, limit) for kind, count in LIMITS.items()},
+        limits=limits,
         data_dir=data_dir,
         tell=typer.echo,
     )
-    typer.echo(f"Table: {table}.")
+    typer.echo(f"Table: {write_table(results, limits)}.")

@@ -68,7 +68,7 @@ def train(
     parse_settings(context.args, model_class)  # complain before anything is read
     tasks = [load_task(name, data_dir) for name in datasets.split(",")]
     graphs = [loop.TrainingGraph(task.name, task.train, task.valid) for task in tasks]
-    workers = join_workers(place)
+    workers, place = join_workers(place)
     console = Console(stderr=True, quiet=not workers.leads)
 
     def run(settings: Mapping[str, str], folder: Path) -> str:

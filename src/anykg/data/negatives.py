@@ -40,8 +40,9 @@ def corrupt(
     elif sides == "either":
         column[:, :entities] = np.where(random.random((count, entities)) < 0.5, HEAD, TAIL)
     else:
-        column[: count // 2, :entities] = TAIL
-        column[count // 2 :, :entities] = HEAD
+        half = (count + (int(random.integers(2)) if count % 2 else 0)) // 2
+        column[:half, :entities] = TAIL
+        column[half:, :entities] = HEAD
     sizes = np.array([known.num_entities, known.num_relations * (2 if inverses else 1), known.num_entities])
     negatives = np.repeat(targets[:, None], entities + relations, axis=1)  # [B, K, 3]
     again = np.ones(column.shape, bool)

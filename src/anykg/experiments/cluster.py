@@ -29,7 +29,8 @@ def run_on(
 ) -> int:
     """As `run_all`, on the cluster at `address`, or on all cores of this machine with "local"."""
     ray = _connected(address)
-    experiment, runs = at_hand(experiment, data_dir), runs.resolve()
+    runs, data_dir = runs.resolve(), data_dir and data_dir.resolve()  # workers start elsewhere
+    experiment = at_hand(experiment, data_dir)
     deadline = None if minutes is None else time.monotonic() + 60 * minutes
     try:
         slots = int(ray.cluster_resources()["CPU"])

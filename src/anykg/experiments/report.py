@@ -171,18 +171,18 @@ def write_tables(experiment: Experiment, results: Path) -> list[Figure]:
     lines = [",".join(Figure._fields)]
     lines += [",".join("" if value is None else str(value) for value in figure) for figure in found]
     write_text(out.with_suffix(".csv"), "\n".join(lines) + "\n")
-    write_text(out.with_suffix(".md"), _markdown(experiment, found))
+    write_text(out.with_suffix(".md"), _markdown(experiment, found, results))
     return found
 
 
-def _markdown(experiment: Experiment, found: list[Figure]) -> str:
+def _markdown(experiment: Experiment, found: list[Figure], results: Path) -> str:
     lines = [
         f"# {experiment.title}",
         "",
         f"Made by `anykg reproduce {experiment.name}`; protocol `{experiment.protocol}` unless a row names another.",
         "Each cell: our mean over the seeds ± standard deviation, and in brackets the paper's mean. Percent. Alone in",
         f"brackets, or empty: not run. Every run, with its protocol and versions, is in `results/{experiment.home}/`.",
-        *_notes(experiment),
+        *_notes(experiment, results),
     ]
     write = _models_by_tasks if len(experiment.columns) == 1 else _tasks_by_columns
     for kind in KINDS:
@@ -194,12 +194,14 @@ def _markdown(experiment: Experiment, found: list[Figure]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _notes(experiment: Experiment) -> list[str]:
+def _notes(experiment: Experiment, results: Path) -> list[str]:
     notes = []
     for model in experiment.models:
-        notes += [
-            f"{model.name}: {k} task on a seeded sample of {size} test triplets." for k, size in model.limits.items()
-        ]
+        rows = read_rows(experiment, model, results)
+        for kind, limit in model.limits.items():
+            # What was run counts, not what would be run now.
+            size = max((row[kind]["counts"]["ranked"] for row in rows if row[kind].get("counts")), default=limit)
+            notes.append(f"{model.name}: {kind} task on a seeded sample of at most {size} test triplets a graph.")
         if model.graphs == "experts":
             notes.append(
                 f"{model.name}: a model for each training graph and one for all merged; the one that is best at "

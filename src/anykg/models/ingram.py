@@ -215,10 +215,6 @@ class InGram(LinkPredictor):
                 nn.init.xavier_normal_(module.weight, _GAIN)
                 nn.init.zeros_(module.bias)
 
-    def with_samples(self, samples: int) -> InGram:
-        """The same weights as DEq-InGram with so many samples."""
-        return self.with_config(samples=samples)
-
     def encode(self, graph: KnowledgeGraph, seed: int = 0) -> Encoded:
         return self._encode(graph, seed, self.config.samples)
 

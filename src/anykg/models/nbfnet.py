@@ -152,6 +152,11 @@ class NBFNet(LinkPredictor):
         return scores[order.argsort()]
 
     def training_scores(self, graph: KnowledgeGraph, rows: Tensor, seed: int, targets: Tensor | None = None) -> Tensor:
+        if graph.num_relations != self.config.num_relations:
+            raise ConfigError(
+                f"NBFNet learns the vectors of one graph's relations, here {self.config.num_relations}, but another "
+                f"graph to learn from has {graph.num_relations}; train it on one graph."
+            )
         keep = without_facts(graph, (rows[:, 0] if targets is None else targets).cpu().numpy())
         encoded = replace(self._encode_trained(graph), keep=keep)
         scores = self.score_triplets(encoded, as_queries(rows, graph.num_relations))

@@ -30,8 +30,6 @@ from anykg.ops.simd import (
 
 RECEIVER, SENDER, VALUE, RESIDUAL = range(4)
 """The second axis of nodes [N, 4, H, D]."""
-TERM, KIND_VALUE = range(2)
-"""The second axis of kinds [K, 2, H, D]."""
 SLOPE = np.float32(0.2)
 """Of LeakyReLU below zero."""
 

@@ -38,7 +38,9 @@ class Adam:
                 parameter.mul_(1 - lr * self._decay)
             elif self._decay:
                 gradient = gradient.add(parameter, alpha=self._decay)
-            state = self._states.setdefault(place, _start(parameter))
+            if place not in self._states:
+                self._states[place] = _start(parameter)
+            state = self._states[place]
             count = float(state["step"].add_(1))
             mean = state["exp_avg"].lerp_(gradient, 1 - FIRST)
             square = state["exp_avg_sq"].mul_(SECOND).addcmul_(gradient, gradient, value=1 - SECOND)

@@ -1,7 +1,8 @@
 """Train a model a little further on one graph, and keep that only if it helps.
 
 A tenth of the graph's facts (at most 1,000) is hidden: one half chooses among the weights of the training, the other
-half, which nothing was chosen by, compares the result with the original.
+half, which nothing was chosen by, compares the result with the original. The training has a folder of its own inside
+the one that is asked for, which holds a model only when that comparison is done.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
+from anykg.core.atomic import write_json
 from anykg.core.contract import LinkPredictor, Recipe
 from anykg.core.errors import ConfigError, DataError
 from anykg.core.seeds import stream
@@ -21,11 +23,12 @@ from anykg.data.split import hold_out
 from anykg.evaluation.evaluate import evaluate
 from anykg.evaluation.metrics import summarise
 from anykg.evaluation.protocol import PROTOCOLS
-from anykg.training.checkpoint import WEIGHTS_FILE, load_tensors, restore, save_weights
+from anykg.training.checkpoint import MODEL_FILE, WEIGHTS_FILE, load_tensors, read_description, restore, save_weights
 from anykg.training.loop import OnEpoch, Report, TrainingGraph, train
 
 SHARE, MOST = 0.1, 1000
 """Of the facts, hidden; and at most so many."""
+WORK_FOLDER = "training"
 STEPS = 50
 """Between two validations."""
 LEARNING_RATE = 5e-4
@@ -55,10 +58,12 @@ class _TimeIsUp(Exception):
 
 def recipe_for(model: LinkPredictor) -> Recipe:
     """The model's own recipe in small portions, at a rate that does not wash out what it knows."""
+    whole = model.recipe.batch_size == 0  # an epoch is one step
     return replace(
         model.recipe,
         epochs=1_000_000,  # time ends it
         steps_per_epoch=STEPS,
+        validate_every=STEPS if whole else 1,
         lr=min(model.recipe.lr, LEARNING_RATE),
         validation_limit=200,
         patience=0,
@@ -73,6 +78,7 @@ def finetune(
     out: Path,
     minutes: float,
     called: str = "graph",
+    started_from: str = "",
     seed: int = 0,
     resume: bool = False,
     on_time: OnTime | None = None,
@@ -87,6 +93,7 @@ def finetune(
         out: The folder to write to.
         minutes: How long to train.
         called: What to call the graph in `model.json`.
+        started_from: What to call the model there; a training that another one began is not resumed.
         seed: Everything random follows from it.
         resume: Go on with a training that was stopped.
         on_time: Told (seconds spent, seconds in all) after each step.
@@ -94,7 +101,10 @@ def finetune(
     """
     if minutes <= 0:
         raise ConfigError(f"--minutes: expected more than 0, found {minutes}.")
+    if (out / MODEL_FILE).exists() and not resume:
+        raise ConfigError(f"{out}: holds a model already; pass --resume to go on with its training, or another --out.")
     rest, choosing, comparing = hidden_facts(graph, seed)
+    work = out / WORK_FOLDER
     original = {key: value.clone() for key, value in model.state_dict().items()}
     before = _mrr(model, rest, comparing, choosing)
     started, steps = time.monotonic(), 0
@@ -110,14 +120,25 @@ def finetune(
 
     graphs = [TrainingGraph(called, rest, choosing)]
     try:
-        recipe = recipe_for(model)
-        train(name, model, graphs, recipe, out=out, seed=seed, resume=resume, on_step=count, on_epoch=on_epoch)
+        train(
+            name,
+            model,
+            graphs,
+            recipe_for(model),
+            out=work,
+            seed=seed,
+            resume=resume,
+            started_from=started_from,
+            on_step=count,
+            on_epoch=on_epoch,
+        )
     except _TimeIsUp:
-        restore(model, load_tensors(out / WEIGHTS_FILE)[0], out / WEIGHTS_FILE)
+        restore(model, load_tensors(work / WEIGHTS_FILE)[0], work / WEIGHTS_FILE)
     outcome = Outcome(before, _mrr(model.eval(), rest, comparing, choosing), len(comparing), steps)
     if not outcome.better:
         model.load_state_dict(original)
-        save_weights(out, model, {"original": "no better ones were found"})
+    save_weights(out, model, {"before": outcome.before, "after": outcome.after, "kept": outcome.better})
+    write_json(out / MODEL_FILE, read_description(work))
     return outcome
 
 

@@ -37,7 +37,7 @@ from anykg.training.workers import WorkerLost, Workers
 LAST_FILE, LOG_FILE = "last.safetensors", "log.jsonl"
 ALONE = Workers()
 SAVE_SECONDS = 60.0
-"""At most this much work is lost to a kill."""
+"""At most this much training is lost to a kill, and the validation that was under way."""
 
 
 class TrainingGraph(NamedTuple):
@@ -265,12 +265,27 @@ def _tensors(model: LinkPredictor, optimizer: Adam) -> dict[str, Tensor]:
 
 def _resume(path: Path, model: LinkPredictor, optimizer: Adam, trained: dict[str, Any]) -> _State:
     tensors, note = load_tensors(path)
-    before = note.get("trained")
-    if before != json.loads(json.dumps(trained)):
-        raise CheckpointError(f"{path}: was trained with other settings ({before}); resume with the same ones.")
+    before, now = note.get("trained", {}), json.loads(json.dumps(trained))
+    # Settings that came later leave everything as it was by default.
+    before["config"] = asdict(type(model.config)()) | before.get("config", {})
+    before["recipe"] = asdict(Recipe()) | before.get("recipe", {})
+    if before != now:
+        raise CheckpointError(f"{path}: was trained with other settings ({_changes(before, now)}); resume with those.")
     restore(model, _part(tensors, "model."), path)
     optimizer.load(_part(tensors, "optimizer."))
     return _State(**note["state"])
+
+
+def _changes(before: dict[str, Any], now: dict[str, Any]) -> str:
+    """Which settings differ, also of those that have settings of their own."""
+    found = []
+    for key in sorted(before.keys() | now.keys()):
+        was, is_now = before.get(key), now.get(key)
+        if isinstance(was, dict) and isinstance(is_now, dict) and was != is_now:
+            found.append(_changes(was, is_now))
+        elif was != is_now:
+            found.append(f"{key} {was}, not {is_now}")
+    return "; ".join(found)
 
 
 def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:

@@ -31,9 +31,9 @@ def balanced(scores: Tensor) -> Tensor:
     return (F.softplus(-scores[:, 0]) + F.softplus(scores[:, 1:]).mean(1)).mean()
 
 
-def self_adversarial(scores: Tensor, temperature: float = 1.0) -> Tensor:
+def self_adversarial(scores: Tensor) -> Tensor:
     """Cross-entropy with the negatives weighted by the softmax of their own scores, through which no gradient goes."""
-    weights = torch.softmax(scores[:, 1:].detach() / temperature, dim=1)  # [B, K]
+    weights = torch.softmax(scores[:, 1:].detach(), dim=1)  # [B, K]
     return ((F.softplus(-scores[:, 0]) + (weights * F.softplus(scores[:, 1:])).sum(1)) / 2).mean()
 
 

@@ -62,10 +62,13 @@ class Workers(NamedTuple):
         return said[0]
 
 
-def join_workers(device: torch.device) -> Workers:
-    """This process among those that `torchrun` started, or alone."""
+def join_workers(device: torch.device) -> tuple[Workers, torch.device]:
+    """This process among those that `torchrun` started, or alone, and its own device of the kind asked for."""
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size == 1:
-        return Workers()
+        return Workers(), device
+    if device.type == "cuda" and device.index is None:
+        device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+        torch.cuda.set_device(device)
     distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")
-    return Workers(distributed.get_rank(), size)
+    return Workers(distributed.get_rank(), size), device

@@ -10,10 +10,13 @@ import pytest
 from anykg.core.atomic import write_json
 from anykg.core.errors import ConfigError
 from anykg.data.catalog import find, get_dataset
+from anykg.data.split import hold_out
+from anykg.data.task import Task
 from anykg.experiments import runs
 from anykg.experiments.recipe import Cell, Experiment, ModelRow, experiment_names, load_experiment
 from anykg.experiments.report import collect, load_published, write_tables
 from anykg.models.registry import MODELS
+from graphs import random_graph
 
 EXPERIMENT = Experiment(
     "pediatypes", "PediaTypes", ("atlas",), 2, "paper", (ModelRow("random", "Rand"), ModelRow("gin", "GIN"))
@@ -71,7 +74,7 @@ def test_a_line_for_each_protocol(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     table = (tmp_path / "results" / "pediatypes" / "table.md").read_text(encoding="utf-8")
     assert "| gin (full) | 2 | 35.0" in table
     assert "| gin | 2 | 35.0" in table
-    assert "gin: relation task on a seeded sample of 7 test triplets." in table
+    assert "gin: relation task on a seeded sample of at most 7 test triplets a graph." in table
 
 
 def test_a_budget_of_nothing_starts_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,6 +97,25 @@ def test_a_row_uses_the_weights_of_another(tmp_path: Path) -> None:
     assert (tmp_path / "pediatypes" / "ingram" / "atlas" / "0" / "weights.safetensors").exists()
     assert result["atlas"]["node"]["protocol"]["name"] == "paper-ingram"
     assert list(result["atlas"]["also"]) == ["paper"]
+
+
+def test_experts_are_the_models_of_other_cells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = {
+        name: hold_out(random_graph(40, 3, 120, place), 0.2, 0, "test")
+        for place, name in enumerate(("of:a", "of:b", "c"))
+    }
+    monkeypatch.setattr(runs, "_load", lambda name, data_dir: Task(name, *parts[name], *parts[name]))
+    row = ModelRow("gin", recipe={"epochs": 1, "validation_limit": 2}, limits={"node": 10, "relation": 10})
+    chosen = ModelRow("experts", model="gin", graphs="experts", weights_of=row, limits=row.limits)
+    experiment = replace(EXPERIMENT, tasks=("a+b",), models=(chosen,), family="of:", columns={"zero-shot": ("c",)})
+    result = runs.run_cell(experiment, Cell(chosen, "a+b", 1), tmp_path, None)
+    trained = {path.parent.parent.name for path in tmp_path.glob("pediatypes/gin/*/1/weights.safetensors")}
+    assert trained == {"a", "b", "a+b"}
+    experts = {result["c"][kind]["expert"] for kind in ("node", "relation")}
+    assert experts <= trained
+    collect(experiment, tmp_path, tmp_path / "results")
+    kept = json.loads((tmp_path / "results" / "pediatypes" / "experts.json").read_text())
+    assert {kept["cells"][0][kind]["expert"] for kind in ("node", "relation")} == experts
 
 
 @pytest.mark.parametrize("name", experiment_names())

@@ -87,8 +87,8 @@ def test_errors_fall_as_the_root_of_the_samples():
     triplets = _all_triplets(graph)[::37]
 
     with torch.no_grad():
-        one = _draws(model.with_samples(300), graph, triplets, 0).std(1)
-        many = model.with_samples(16)
+        one = _draws(model.with_config(samples=300), graph, triplets, 0).std(1)
+        many = model.with_config(samples=16)
         encoded = [many.encode(graph, seed) for seed in range(100)]
         sixteen = [many.score_triplets(one_encoded, triplets) for one_encoded in encoded]
         errors = [many.score_errors(one_encoded, triplets) for one_encoded in encoded]
@@ -106,8 +106,8 @@ def test_samples_average_triplet_scores():
     draws = _draws(model, graph, triplets, 5)
     torch.testing.assert_close(model.score_triplets(encoded, triplets), draws.mean(1))
     torch.testing.assert_close(model.score_errors(encoded, triplets), draws.std(1) / 3**0.5)
-    torch.testing.assert_close(_draws(model.with_samples(1), graph, triplets, 5)[:, 0], draws[:, 0])
-    one = model.with_samples(1).encode(graph)
+    torch.testing.assert_close(_draws(model.with_config(samples=1), graph, triplets, 5)[:, 0], draws[:, 0])
+    one = model.with_config(samples=1).encode(graph)
     assert model.score_errors(one, triplets) is None
 
 
@@ -148,7 +148,7 @@ def test_training_scores_are_drawn_from_the_seed_and_reach_every_parameter():
     assert scores.shape == rows.shape[:2]
     torch.testing.assert_close(scores, model.training_scores(messages, rows, 4))
     assert not torch.allclose(scores, model.training_scores(messages, rows, 5))
-    one = model.with_samples(1)
+    one = model.with_config(samples=1)
     torch.testing.assert_close(scores.flatten(), one.score_triplets(one.encode(messages, 4), rows.flatten(0, 1)))
     (2 - scores[:, :1] + scores[:, 1:]).relu().mean().backward()
     assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in model.parameters())

@@ -45,6 +45,15 @@ def test_large_graphs_have_smaller_batches() -> None:
     assert max(size for nodes, size in sizes if nodes == 60) == 1
 
 
+def test_batches_of_one_corrupt_both_sides() -> None:
+    recipe = replace(RECIPE, batch_size=1, sides="halves", negative_entities=4, strict=False, steps_per_epoch=0)
+    rows = np.stack([draw().rows[0] for draw in draw_epoch(GRAPHS[:1], recipe, 0, 0)])  # [B, 1 + K, 3]
+    of_heads = (rows[:, 1:, 0] != rows[:, :1, 0]).any(1)
+    of_tails = (rows[:, 1:, 2] != rows[:, :1, 2]).any(1)
+    assert not (of_heads & of_tails).any()
+    assert 0.3 < of_tails.mean() < 0.7
+
+
 def test_facts_between_the_ends_of_targets() -> None:
     graph = random_graph(6, 3, 60, 0)
     targets = np.concatenate([graph.triplets[:4], graph.inverted(graph.triplets[4:8])]).astype(np.int64)

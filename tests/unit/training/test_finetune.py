@@ -4,15 +4,15 @@ from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 import torch
 
-from anykg.core.errors import ConfigError, DataError
+from anykg.core.errors import CheckpointError, ConfigError, DataError
 from anykg.models.homogeneous import GIN
+from anykg.models.ingram import InGram
 from anykg.training import finetune as module
 from anykg.training.checkpoint import load_model
-from anykg.training.finetune import finetune, hidden_facts
+from anykg.training.finetune import finetune, hidden_facts, recipe_for
 from graphs import named, random_graph
 
 GRAPH = random_graph(30, 3, 300)
@@ -58,7 +58,31 @@ def test_the_better_weights_are_kept(
 def test_it_learns(tmp_path: Path) -> None:
     lines = [f"a{i} r b{i % 4}" for i in range(60)] + [f"a{i} s c{i % 4}" for i in range(60)]
     outcome = finetune("gin", model(), named(*lines), out=tmp_path, minutes=1)
-    assert np.isfinite(outcome.after)
+    assert outcome.after > outcome.before
+
+
+def test_an_interrupted_one_leaves_no_model_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "STEPS", 2)
+
+    def stop(spent: float, _: float) -> None:
+        if spent > 5:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        finetune("gin", model(), GRAPH, out=tmp_path, minutes=1, on_time=stop)
+    with pytest.raises(CheckpointError, match=r"found no model\.json"):
+        load_model(tmp_path)
+    with pytest.raises(CheckpointError, match="started_from"):
+        finetune("gin", model(), GRAPH, out=tmp_path, minutes=0.1, resume=True, started_from="another")
+    finetune("gin", model(), GRAPH, out=tmp_path, minutes=0.1, resume=True)
+    load_model(tmp_path)
+    with pytest.raises(ConfigError, match="holds a model already"):
+        finetune("gin", model(), GRAPH, out=tmp_path, minutes=0.1)
+
+
+def test_models_that_take_the_graph_whole_are_validated_too() -> None:
+    assert recipe_for(InGram()).validate_every == module.STEPS
+    assert recipe_for(model()).validate_every == 1
 
 
 def test_what_cannot_be_done(tmp_path: Path) -> None:
