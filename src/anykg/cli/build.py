@@ -7,23 +7,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from anykg.cli.reading import Literals, reading_of
+from anykg.cli.reading import Reading, takes_reading
 
 if TYPE_CHECKING:
     from anykg.data.build.raw import Keep
-    from anykg.data.catalog import Reading
     from anykg.data.graph import KnowledgeGraph
 
 app = typer.Typer(help="Build benchmarks from raw graphs of any size.", no_args_is_help=True)
 
 Out = Annotated[Path, typer.Option(help="The folder to write to.")]
 Seed = Annotated[int, typer.Option(help="Everything random follows from it.")]
-Columns = Annotated[str | None, typer.Option(help="What a file's columns hold, such as hrt or h_rt.")]
-Separator = Annotated[str | None, typer.Option(help="tab, comma, pipe, space or one character.")]
-LiteralsOption = Annotated[Literals | None, typer.Option(help="RDF statements about literals.")]
 
 
 @app.command()
+@takes_reading(labels=False)
 def pediatypes(
     raw: Annotated[list[Path], typer.Argument(metavar="RAW [RAW]", help="One raw graph, or two that make a pair.")],
     out: Out,
@@ -31,9 +28,8 @@ def pediatypes(
     edges: Annotated[int, typer.Option(help="The most triplets.")] = 40_000,
     max_degree: Annotated[int, typer.Option(help="The most triplets that a visited entity adds.")] = 50,
     seed: Seed = 0,
-    columns: Columns = None,
-    separator: Separator = None,
-    literals: LiteralsOption = None,
+    *,
+    reading: Reading,
 ) -> None:
     """Sample a connected part of a raw graph and split it 80/10/10, as PediaTypes was made.
 
@@ -55,7 +51,7 @@ def pediatypes(
         )
     parts = []
     for name, path in zip(names, raw, strict=True):
-        graph, _ = _read(path, reading_of(columns, separator, literals, None))
+        graph, _ = _read(path, reading)
         parts.append(builder.build(name, graph, size, seed))
         typer.echo(f"{name}: {parts[-1].moved:,} triplets moved to train so that everything asked is observed")
     pairs = [(parts[0], parts[0])] if len(parts) == 1 else [(parts[0], parts[1]), (parts[1], parts[0])]
@@ -69,6 +65,7 @@ def pediatypes(
 
 
 @app.command()
+@takes_reading(labels=False)
 def wikitopics(
     raw: Annotated[Path, typer.Argument(metavar="RAW", help="A raw graph.")],
     topics: Annotated[Path, typer.Option(help="A file of two columns: relation, topic.")],
@@ -77,9 +74,8 @@ def wikitopics(
     burning: Annotated[float, typer.Option(help="Burning probability of the forest fire.")] = 0.8,
     query: Annotated[float, typer.Option(help="The share of triplets that is asked.")] = 0.1,
     seed: Seed = 0,
-    columns: Columns = None,
-    separator: Separator = None,
-    literals: LiteralsOption = None,
+    *,
+    reading: Reading,
 ) -> None:
     """Cut a raw graph into one graph for each topic of relations, as WikiTopics was made.
 
@@ -95,7 +91,7 @@ def wikitopics(
     size = builder.FireSize(nodes, burning, query)
     topic_of = builder.read_topics(topics)
     keep = builder.has_topic(topic_of)
-    graph, left_out = _read(raw, reading_of(columns, separator, literals, None), keep)
+    graph, left_out = _read(raw, reading, keep)
     if not len(graph):
         raise DataError(f"{topics}: none of its {len(topic_of):,} relations is in {raw}.")
     typer.echo(f"{left_out:,} triplets of relations without a topic left out")

@@ -9,7 +9,7 @@ import typer
 
 from anykg.cli.evaluate import FormatName, TaskName
 from anykg.cli.predict import Device
-from anykg.cli.reading import Literals, reading_of
+from anykg.cli.reading import Reading, takes_reading
 
 if TYPE_CHECKING:
     from anykg.answers.check import Part, Report
@@ -37,6 +37,7 @@ def register(app: typer.Typer) -> None:
     app.command("check", help=EXAMPLES)(check)
 
 
+@takes_reading()
 def check(
     graph: Annotated[str, typer.Argument(help="A file of triples, or a dataset's name.")],
     models: Annotated[str, typer.Option(help="Names, folders or hub ids; several, with commas.")] = "anykg-small",
@@ -46,10 +47,8 @@ def check(
     output: Annotated[FormatName, typer.Option("--format", help="How to print.")] = FormatName.TABLE,
     out: Annotated[Path | None, typer.Option(help="Write the findings here as JSON.")] = None,
     device: Device = "cpu",
-    columns: Annotated[str | None, typer.Option(help="What a file's columns hold, such as hrt or h_rt.")] = None,
-    separator: Annotated[str | None, typer.Option(help="tab, comma, pipe, space or one character.")] = None,
-    literals: Annotated[Literals | None, typer.Option(help="RDF statements about literals.")] = None,
-    labels: Annotated[Path | None, typer.Option(help="A file of names and their labels.")] = None,
+    *,
+    reading: Reading,
     data_dir: Annotated[Path | None, typer.Option(help="Where the datasets are.")] = None,
     trust: Annotated[bool, typer.Option("--trust", help="Import a checkpoint's own model class.")] = False,
 ) -> None:
@@ -66,7 +65,7 @@ def check(
     place = device_named(device)
     names = list(dict.fromkeys(models.split(",")))
     loaded = {name: load_model(name, trust=trust).to(place) for name in names}
-    asked = load_graph(graph, data_dir, **reading_of(columns, separator, literals, labels))
+    asked = load_graph(graph, data_dir, **reading)
     reports = []
     for name, model in loaded.items():
         with progress_bar(f"checking {name}") as advance:

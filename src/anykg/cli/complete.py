@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from anykg.cli.predict import Device, FormatName, ModelName, format_asked, write_answers
-from anykg.cli.reading import Literals, reading_of
+from anykg.cli.reading import Reading, takes_reading
 
 if TYPE_CHECKING:
     import numpy as np
@@ -41,6 +41,7 @@ def register(app: typer.Typer) -> None:
     app.command("complete", help=EXAMPLES)(complete)
 
 
+@takes_reading()
 def complete(
     graph: Annotated[str, typer.Argument(help="A file of triples, or a dataset's name.")],
     top: Annotated[int, typer.Option(help="How many facts.", min=1)] = 1000,
@@ -52,10 +53,8 @@ def complete(
         Path | None, typer.Option(help="Write to a .tsv, .csv, .json, .jsonl, .parquet or .nt file.")
     ] = None,
     device: Device = "cpu",
-    columns: Annotated[str | None, typer.Option(help="What a file's columns hold, such as hrt or h_rt.")] = None,
-    separator: Annotated[str | None, typer.Option(help="tab, comma, pipe, space or one character.")] = None,
-    literals: Annotated[Literals | None, typer.Option(help="RDF statements about literals.")] = None,
-    labels: Annotated[Path | None, typer.Option(help="A file of names and their labels.")] = None,
+    *,
+    reading: Reading,
     data_dir: Annotated[Path | None, typer.Option(help="Where the datasets are.")] = None,
     trust: Annotated[bool, typer.Option("--trust", help="Import a checkpoint's own model class.")] = False,
 ) -> None:
@@ -67,7 +66,7 @@ def complete(
 
     written_as = format_asked(format, out)
     place = device_named(device)
-    loaded = load_graph(graph, data_dir, **reading_of(columns, separator, literals, labels))
+    loaded = load_graph(graph, data_dir, **reading)
     state = None if out is None else out.with_name(f".{out.name}.resume")
     with progress_bar("completing") as advance:
         facts = run(

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from anykg.cli import build, split
-from anykg.cli.reading import Literals, reading_of
+from anykg.cli.reading import Reading, takes_reading
 
 if TYPE_CHECKING:
     from anykg.data.datasets import Dataset
@@ -56,14 +56,13 @@ def list_datasets(data_dir: DataDir = None) -> None:
 
 
 @app.command()
+@takes_reading()
 def stats(
     name: Annotated[str, typer.Argument(metavar="NAME_OR_PATH", help="A dataset, a folder or a file of triplets.")],
     plot: Annotated[Path | None, typer.Option(help="Draw the degree distributions into this .png or .svg.")] = None,
     format: Annotated[Format, typer.Option(help="A table for people, or JSON with all degrees.")] = Format.TABLE,
-    columns: Annotated[str | None, typer.Option(help="What a file's columns hold, such as hrt or h_rt.")] = None,
-    separator: Annotated[str | None, typer.Option(help="tab, comma, pipe, space or one character.")] = None,
-    literals: Annotated[Literals | None, typer.Option(help="RDF statements about literals.")] = None,
-    labels: Annotated[Path | None, typer.Option(help="A file of names and their labels.")] = None,
+    *,
+    reading: Reading,
     data_dir: DataDir = None,
 ) -> None:
     """Count what is in a graph: nodes, relations, triplets, degrees, edges back.
@@ -76,7 +75,6 @@ def stats(
     from anykg.data.read import read_with_report
     from anykg.data.statistics import graph_statistics, plot_degrees, task_statistics
 
-    reading = reading_of(columns, separator, literals, labels)
     located = locate(name, data_dir)
     detected: list[str] = []
     if located.is_file:

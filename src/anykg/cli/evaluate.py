@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from anykg.cli.predict import Device
+from anykg.cli.reading import Reading, takes_reading
 
 EXAMPLES = """
 Rank the answers to a dataset's test questions.
@@ -56,6 +57,7 @@ def register(app: typer.Typer) -> None:
     )
 
 
+@takes_reading()
 def evaluate(
     context: typer.Context,
     checkpoint: Annotated[str, typer.Argument(help="A trained model's folder, or `random`.")],
@@ -72,6 +74,8 @@ def evaluate(
     data_dir: Annotated[Path | None, typer.Option(help="Where the datasets are.")] = None,
     trust: Annotated[bool, typer.Option("--trust", help="Import a checkpoint's own model class.")] = False,
     device: Device = "cpu",
+    *,
+    reading: Reading,
 ) -> None:
     import json
 
@@ -79,7 +83,7 @@ def evaluate(
     from anykg.cli.settings import configured
     from anykg.core.atomic import atomic_path, write_json
     from anykg.core.devices import device_named
-    from anykg.core.errors import UnknownName
+    from anykg.core.errors import ConfigError, UnknownName
     from anykg.data.catalog import load_task
     from anykg.evaluation import evaluate as run
     from anykg.evaluation.protocol import protocol_named
@@ -89,11 +93,13 @@ def evaluate(
     from anykg.training.checkpoint import load_model
 
     if ties is not None and ties not in list(Ties):
-        raise UnknownName("rule for ties", ties, list(Ties))
+        raise UnknownName("rule for ties", ties, [rule.value for rule in Ties])
+    if sides is not None and task is TaskName.RELATION:
+        raise ConfigError("--sides: is for the node task; a relation is asked for between both ends.")
     chosen = protocol_named(protocol).with_sides(sides.value if sides else None)
     model = RandomScorer() if checkpoint == "random" else load_model(checkpoint, trust=trust)
     model = configured(model, context.args).to(device_named(device))
-    loaded = load_task(dataset, data_dir)
+    loaded = load_task(dataset, data_dir, **reading)
     with progress_bar("ranking") as advance:
         evaluation = run.evaluate(
             model,

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from anykg.cli.reading import Literals, reading_of
+from anykg.cli.reading import Reading, takes_reading
 
 EXAMPLES = """
 Say why a model believes a fact: the paths its score depends on, the clauses that imply it, and whether removing them
@@ -37,6 +37,7 @@ def register(app: typer.Typer) -> None:
     app.command("explain", help=EXAMPLES)(explain)
 
 
+@takes_reading()
 def explain(
     graph: Annotated[str, typer.Argument(help="A file of triples, or a dataset's name.")],
     head: Annotated[str, typer.Argument(help="The subject.")],
@@ -50,10 +51,8 @@ def explain(
     output: Annotated[Format, typer.Option("--format", help="How to print.")] = Format.TEXT,
     picture: Annotated[Path | None, typer.Option(help="Draw the facts to an .svg or .png file.")] = None,
     out: Annotated[Path | None, typer.Option(help="Write the JSON explanation here as well.")] = None,
-    columns: Annotated[str | None, typer.Option(help="What a file's columns hold, such as hrt or h_rt.")] = None,
-    separator: Annotated[str | None, typer.Option(help="tab, comma, pipe, space or one character.")] = None,
-    literals: Annotated[Literals | None, typer.Option(help="RDF statements about literals.")] = None,
-    labels: Annotated[Path | None, typer.Option(help="A file of names and their labels.")] = None,
+    *,
+    reading: Reading,
     data_dir: Annotated[Path | None, typer.Option(help="Where the datasets are.")] = None,
     trust: Annotated[bool, typer.Option("--trust", help="Import a checkpoint's own model class.")] = False,
 ) -> None:
@@ -66,7 +65,7 @@ def explain(
 
     if picture:
         can_draw(picture)
-    loaded = load_graph(graph, data_dir, **reading_of(columns, separator, literals, labels))
+    loaded = load_graph(graph, data_dir, **reading)
     triplet = (loaded.entities.index(head), loaded.relations.index(relation), loaded.entities.index(tail))
     found = run(load_model(model, trust=trust), loaded, triplet, paths=paths, clauses=clauses, draws=draws, seed=seed)
     if picture:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from anykg.cli.predict import Device, ModelName
-from anykg.cli.reading import Literals, reading_of
+from anykg.cli.reading import Reading, takes_reading
 
 EXAMPLES = """
 Train a model a little further on your graph, and keep that only if it helps on facts it did not see.
@@ -26,6 +26,7 @@ def register(app: typer.Typer) -> None:
     app.command("finetune", help=EXAMPLES)(finetune)
 
 
+@takes_reading()
 def finetune(
     graph: Annotated[str, typer.Argument(help="A file of triples, or a dataset's name.")],
     out: Annotated[Path, typer.Option(help="The folder to write to.")],
@@ -34,10 +35,8 @@ def finetune(
     seed: Annotated[int, typer.Option(help="Everything random follows from it.")] = 0,
     resume: Annotated[bool, typer.Option("--resume", help="Go on where a stopped run left off.")] = False,
     device: Device = "cpu",
-    columns: Annotated[str | None, typer.Option(help="What a file's columns hold, such as hrt or h_rt.")] = None,
-    separator: Annotated[str | None, typer.Option(help="tab, comma, pipe, space or one character.")] = None,
-    literals: Annotated[Literals | None, typer.Option(help="RDF statements about literals.")] = None,
-    labels: Annotated[Path | None, typer.Option(help="A file of names and their labels.")] = None,
+    *,
+    reading: Reading,
     data_dir: Annotated[Path | None, typer.Option(help="Where the datasets are.")] = None,
     trust: Annotated[bool, typer.Option("--trust", help="Import a checkpoint's own model class.")] = False,
 ) -> None:
@@ -53,7 +52,7 @@ def finetune(
     place = device_named(device)
     loaded = load_model(model, trust=trust).to(place)
     name = read_description(folder_of(model))["model"]
-    targets = load_graph(graph, data_dir, **reading_of(columns, separator, literals, labels))
+    targets = load_graph(graph, data_dir, **reading)
     console = Console(stderr=True)
     with progress_bar(f"seconds of training {model}") as advance:
         outcome = run(

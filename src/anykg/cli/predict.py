@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from anykg.cli.reading import Literals, reading_of
+from anykg.cli.reading import Reading, takes_reading
 
 if TYPE_CHECKING:
     from anykg.answers.table import Answers
@@ -47,6 +47,7 @@ def register(app: typer.Typer) -> None:
     app.command("predict", help=EXAMPLES)(predict)
 
 
+@takes_reading()
 def predict(
     graph: Annotated[str, typer.Argument(help="A file of triples, or a dataset's name.")],
     head: Annotated[str | None, typer.Option(help="The subject.")] = None,
@@ -70,10 +71,8 @@ def predict(
         Path | None, typer.Option(help="Write to a .tsv, .csv, .json, .jsonl, .parquet or .nt file.")
     ] = None,
     device: Device = "cpu",
-    columns: Annotated[str | None, typer.Option(help="What a file's columns hold, such as hrt or h_rt.")] = None,
-    separator: Annotated[str | None, typer.Option(help="tab, comma, pipe, space or one character.")] = None,
-    literals: Annotated[Literals | None, typer.Option(help="RDF statements about literals.")] = None,
-    labels: Annotated[Path | None, typer.Option(help="A file of names and their labels.")] = None,
+    *,
+    reading: Reading,
     data_dir: Annotated[Path | None, typer.Option(help="Where the datasets are.")] = None,
     trust: Annotated[bool, typer.Option("--trust", help="Import a checkpoint's own model class.")] = False,
 ) -> None:
@@ -95,7 +94,7 @@ def predict(
     else:
         questions = read_questions(queries)
     place = device_named(device)
-    loaded = load_graph(graph, data_dir, **reading_of(columns, separator, literals, labels))
+    loaded = load_graph(graph, data_dir, **reading)
     with progress_bar("answering") as advance:
         answers = answer(
             loaded,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from anykg.cli.reading import Literals, reading_of
+from anykg.cli.reading import Reading, takes_reading
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -85,13 +85,10 @@ class Family(StrEnum):
 Graph = Annotated[str, typer.Argument(help="A file of triples, or a dataset's name.")]
 Count = Annotated[int, typer.Option("-k", help="How many to print.", min=1)]
 DataDir = Annotated[Path | None, typer.Option("--data-dir", help="Where the datasets are.")]
-ColumnsOption = Annotated[str | None, typer.Option(help="What a file's columns hold, such as hrt or h_rt.")]
-Separator = Annotated[str | None, typer.Option(help="tab, comma, pipe, space or one character.")]
-LiteralsOption = Annotated[Literals | None, typer.Option(help="RDF statements about literals.")]
-Labels = Annotated[Path | None, typer.Option(help="A file of names and their labels.")]
 
 
 @app.command(help=MINE)
+@takes_reading()
 def mine(
     graph: Graph,
     length: Annotated[int, typer.Option(help="Longest path in a clause, 1 to 3.", min=1, max=3)] = 3,
@@ -101,10 +98,8 @@ def mine(
     seed: Annotated[int, typer.Option(help="Draws the shuffled graphs.")] = 0,
     output: Annotated[Format, typer.Option("--format", help="How to print.")] = Format.TABLE,
     out: Annotated[Path | None, typer.Option(help="Write all rules to this JSON file.")] = None,
-    columns: ColumnsOption = None,
-    separator: Separator = None,
-    literals: LiteralsOption = None,
-    labels: Labels = None,
+    *,
+    reading: Reading,
     data_dir: DataDir = None,
 ) -> None:
     from anykg.cli.progress import progress_bar
@@ -113,7 +108,7 @@ def mine(
     from anykg.rules.mine import mine as run
     from anykg.rules.store import as_json, rule_set, save_rules
 
-    loaded = load_graph(graph, data_dir, **reading_of(columns, separator, literals, labels))
+    loaded = load_graph(graph, data_dir, **reading)
     with progress_bar("mining") as advance:
         clauses = run(loaded, length=length, nulls=nulls, seed=seed, progress=advance)
     rules = rule_set(graph, loaded, clauses, best_groundings(loaded, length, min_support=min_support, count=1000))
@@ -149,6 +144,7 @@ def show(
 
 
 @app.command(help=APPLY)
+@takes_reading()
 def apply(
     rules: Annotated[str, typer.Argument(help="A file of rules, or a clause in quotes.")],
     graph: Graph,
@@ -159,10 +155,8 @@ def apply(
     k: Count = 20,
     output: Annotated[Format, typer.Option("--format", help="How to print.")] = Format.TABLE,
     out: Annotated[Path | None, typer.Option(help="Write to a .tsv, .csv, .jsonl or .parquet file.")] = None,
-    columns: ColumnsOption = None,
-    separator: Separator = None,
-    literals: LiteralsOption = None,
-    labels: Labels = None,
+    *,
+    reading: Reading,
     data_dir: DataDir = None,
 ) -> None:
     from anykg.cli.progress import progress_bar
@@ -181,7 +175,7 @@ def apply(
         if not chosen:
             best = max((m.confidence for m in found), default=0.0)
             raise ConfigError(f"--min-confidence: no clause has {min_confidence}; the best one has {best:.3f}.")
-    loaded = load_graph(graph, data_dir, **reading_of(columns, separator, literals, labels))
+    loaded = load_graph(graph, data_dir, **reading)
     with progress_bar("applying") as advance:
         rows = run(chosen, loaded, k=k, progress=advance)
     if out:

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from anykg.cli.reading import Literals, reading_of
+from anykg.cli.reading import Reading, takes_reading
 
 if TYPE_CHECKING:
-    from anykg.data.catalog import Reading
     from anykg.data.graph import KnowledgeGraph
 
 SHOWN = 20
@@ -41,15 +40,15 @@ def register(app: typer.Typer) -> None:
     app.command("split", help=EXAMPLES)(split)
 
 
+@takes_reading(labels=False)
 def split(
     graph: Annotated[str, typer.Argument(metavar="GRAPH", help="A file of triplets, a folder or a dataset's name.")],
     kind: Annotated[KindName, typer.Option(help="What training and inference may share.")],
     out: Annotated[Path, typer.Option(help="The folder to write to.")],
     share: Annotated[float, typer.Option(help="The share of entities for inference, unless transductive.")] = 0.3,
     seed: Annotated[int, typer.Option(help="Everything random follows from it.")] = 0,
-    columns: Annotated[str | None, typer.Option(help="What a file's columns hold, such as hrt or h_rt.")] = None,
-    separator: Annotated[str | None, typer.Option(help="tab, comma, pipe, space or one character.")] = None,
-    literals: Annotated[Literals | None, typer.Option(help="RDF statements about literals.")] = None,
+    *,
+    reading: Reading,
     data_dir: Annotated[Path | None, typer.Option(help="Where the datasets are.")] = None,
 ) -> None:
     from anykg.core.atomic import write_json
@@ -60,7 +59,7 @@ def split(
     from anykg.data.leakage import leakage_of
 
     name = locate(graph, data_dir).name.split(".")[0]
-    whole = _whole(graph, data_dir, reading_of(columns, separator, literals, None))
+    whole = _whole(graph, data_dir, reading)
     task, dropped = split_by_kind(whole, name, kind.value, seed=seed, share=share)
     leakage = leakage_of(task)
     kept = (

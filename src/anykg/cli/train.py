@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from anykg.cli.predict import Device
+from anykg.cli.reading import Reading, takes_reading
 
 EXAMPLES = """
 Train a model and keep its best weights in a folder.
@@ -36,6 +37,7 @@ def register(app: typer.Typer) -> None:
     )
 
 
+@takes_reading()
 def train(
     context: typer.Context,
     model: Annotated[str, typer.Argument(help="A model's name (see `anykg models`) or MODULE:CLASS.")],
@@ -47,6 +49,8 @@ def train(
     grid: Annotated[bool, typer.Option("--grid", help="Choose settings by validation over the model's grid.")] = False,
     data_dir: Annotated[Path | None, typer.Option(help="Where the datasets are.")] = None,
     device: Device = "cpu",
+    *,
+    reading: Reading,
 ) -> None:
     import torch
     from rich.console import Console
@@ -66,7 +70,7 @@ def train(
     place = device_named(device)
     model_class = MODELS.load(model)
     parse_settings(context.args, model_class)  # complain before anything is read
-    tasks = [load_task(name, data_dir) for name in datasets.split(",")]
+    tasks = [load_task(name, data_dir, **reading) for name in datasets.split(",")]
     graphs = [loop.TrainingGraph(task.name, task.train, task.valid) for task in tasks]
     workers, place = join_workers(place)
     console = Console(stderr=True, quiet=not workers.leads)

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from anykg.cli.reading import Reading, takes_reading
+
 EXAMPLES = """
 Rename entities and relations at random and see what that does to a model's scores.
 
@@ -25,6 +27,7 @@ def register(app: typer.Typer) -> None:
     app.command("verify", help=EXAMPLES)(verify)
 
 
+@takes_reading()
 def verify(
     model: Annotated[str, typer.Argument(help="A model's name, MODULE:CLASS, or a trained model's folder.")],
     dataset: Annotated[str, typer.Option(help="The graph to rename.")] = "atlas",
@@ -32,6 +35,8 @@ def verify(
     seed: Annotated[int, typer.Option(help="Draws the renaming and the triplets.")] = 0,
     data_dir: Annotated[Path | None, typer.Option(help="Where the datasets are.")] = None,
     trust: Annotated[bool, typer.Option("--trust", help="Import a checkpoint's own model class.")] = False,
+    *,
+    reading: Reading,
 ) -> None:
     import torch
 
@@ -41,7 +46,7 @@ def verify(
     from anykg.models.registry import MODELS
     from anykg.training.checkpoint import load_model, shipped
 
-    graph = load_graph(dataset, data_dir)
+    graph = load_graph(dataset, data_dir, **reading)
     if Path(model).is_dir() or model in shipped():
         tested = load_model(model, trust=trust)
     else:

@@ -48,8 +48,8 @@ def changed(settings: S, values: Mapping[str, str]) -> S:
     parsed = {}
     for name, text in values.items():
         if name not in names:
-            near = nearest(name, names) or names
-            raise ConfigError(f"There is no setting named {name!r}; did you mean {', '.join(near)}?")
+            near = " or ".join(f"--{n.replace('_', '-')}" for n in nearest(name, names)) or "`anykg models NAME`"
+            raise ConfigError(f"There is no setting --{name.replace('_', '-')}; see {near}.")
         parsed[name] = _parse(name, hints[name], text)
     return dataclasses.replace(settings, **parsed)  # type: ignore[type-var]
 

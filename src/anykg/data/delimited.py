@@ -1,9 +1,10 @@
-"""Triplets as delimited text: tabs, commas, pipes or spaces; with or without a header; columns in any order.
+"""Triplets as delimited text: tabs, commas, pipes, semicolons or spaces; with or without a header; in any order.
 
 How the file is written is told from its beginning. Then polars reads all of it at once; where there are quotes, or
 where that does not give whole rows, a slower reader goes through the lines and either reads them or says which one is
-wrong. Quotes are part of a name in tab-separated files, where that is the habit, and enclose a name elsewhere, as in
-CSV. A line without any name is skipped. No line is taken for a comment.
+wrong. Names in tab-separated files are taken as they are, quotes and all, as is the habit there; elsewhere quotes
+enclose a name, as in CSV, and spaces around it are not part of it. A line without any name is skipped. No line is taken
+for a comment.
 """
 
 from __future__ import annotations
@@ -20,12 +21,14 @@ import polars as pl
 from anykg.core.errors import ConfigError, DataError
 from anykg.data.source import SAMPLE_BYTES, Source
 
-SEPARATORS = {"tab": "\t", "comma": ",", "pipe": "|", "space": " "}
+SEPARATORS = {"tab": "\t", "comma": ",", "pipe": "|", "semicolon": ";", "space": " "}
+_BLANKS = " \t"
 HEADERS = {
-    "h": {"head", "subject", "source", "h", "s"},
-    "r": {"relation", "predicate", "rel", "property", "edge", "r", "p"},
-    "t": {"tail", "object", "target", "t", "o"},
+    "h": "head subject source from start h s subj src entity1 node1 head_id subject_id source_id start_id",
+    "r": "relation predicate rel property edge r p type relationship relation_type relationship_type edge_type relation_id",
+    "t": "tail object target to end t o obj dst dest destination entity2 node2 tail_id object_id target_id end_id",
 }
+"""Words that name columns, in any case; neo4j writes them with a colon before."""
 FIELDS = {"h": "head", "r": "relation", "t": "tail"}
 LABEL_HEADERS = ({"id", "name", "entity", "relation", "iri", "uri", "key"}, {"label", "title", "description"})
 SHOWN = 80
@@ -68,7 +71,7 @@ def parse_triplets(
 def parse_labels(source: Source) -> dict[str, str]:
     """Labels by name, from a file of two columns; where a name comes twice, its first label counts."""
     sample = _sample(source)
-    shares = {s: _share(_split(sample, s), 2) for s in _candidates(source)}
+    shares = {s: _part(Counter(map(len, _split(sample, s))), 2) for s in _candidates(source)}
     separator = max(shares, key=shares.__getitem__)
     first = next(_split(sample, separator), [])
     header = len(first) == 2 and all(
@@ -90,13 +93,21 @@ def check_columns(columns: str) -> None:
 def header_columns(names: list[str]) -> str | None:
     """What the columns called `names` hold, as in `Dialect.columns`; None unless all three are there.
 
+    Of three columns the one of a name not known is what the other two are not, if those are whole words.
+
     >>> header_columns(["id", "Subject", "Object", "predicate"])
     '_htr'
+    >>> header_columns([":START_ID", ":END_ID", "what"])
+    'htr'
     """
     columns = ""
     for name in names:
-        letter = next((letter for letter, known in HEADERS.items() if name.strip().lower() in known), "_")
+        word = name.strip().removeprefix(":").lower()
+        letter = next((letter for letter, known in HEADERS.items() if word in known.split()), "_")
         columns += "_" if letter in columns else letter
+    missing = set("hrt") - set(columns)
+    if len(names) == 3 and len(missing) == 1 and min(map(len, names)) > 1:
+        columns = columns.replace("_", missing.pop())
     return columns if set("hrt") <= set(columns) else None
 
 
@@ -112,12 +123,15 @@ def _detect(source: Source, columns: str | None, separator: str | None, header: 
             if named:
                 return Dialect(candidate, columns or named, True)
     width = len(columns or "hrt")
-    shares = {candidate: _share(_split(sample, candidate), width) for candidate in candidates}
-    # Names with spaces in a tab-separated file may split evenly at the spaces as well, never the other way round.
-    tabs = "\t" in shares and shares["\t"] >= 0.5
-    best = "\t" if tabs else max(shares, key=shares.__getitem__)
-    if not shares[best]:
-        best = max(candidates, key=lambda s: _share(_split(sample, s), 2))
+    widths = {candidate: Counter(map(len, _split(sample, candidate))) for candidate in candidates}
+    # Names with spaces in a tab-separated file may split evenly at the spaces as well, never the other way round. The
+    # same goes for the separator that the extension promises. Lines of another width are complained about later.
+    for promised, least in (("\t", 2), (candidates[0], 3)):
+        if promised in widths and _regular(widths[promised], least) >= 0.5:
+            return Dialect(promised, columns or "hrt", bool(header))
+    best = max(candidates, key=lambda s: _part(widths[s], width))
+    if not widths[best][width]:
+        best = max(candidates, key=lambda s: _regular(widths[s], 2))
     return Dialect(best, columns or "hrt", bool(header))
 
 
@@ -154,10 +168,15 @@ def _split(text: str, separator: str) -> Iterator[list[str]]:
         return
 
 
-def _share(records: Iterator[list[str]], width: int) -> float:
+def _part(widths: Counter[int], width: int) -> float:
     """The part of the records that have `width` fields."""
-    widths = Counter(len(fields) for fields in records)
     return widths[width] / max(widths.total(), 1)
+
+
+def _regular(widths: Counter[int], least: int) -> float:
+    """The part of the records that have as many fields as most, if those are at least so many."""
+    width = max(widths, key=widths.__getitem__, default=0)
+    return _part(widths, width) if width >= least else 0.0
 
 
 # -- its rows ---------------------------------------------------------------------------------------------------
@@ -190,9 +209,11 @@ def _parse_fast(data: bytes, dialect: Dialect) -> pl.DataFrame | None:
     except pl.exceptions.PolarsError:
         return None
     table.columns = [dialect.columns[i] for i in wanted]
+    if dialect.separator != "\t":
+        table = table.select(pl.all().str.strip_chars(_BLANKS))
     if any(column.null_count() for column in table):
         table = table.filter(~pl.all_horizontal(pl.all().is_null()))  # blank lines
-    return None if any(column.null_count() for column in table) else table
+    return None if any(column.null_count() or (column == "").any() for column in table) else table
 
 
 def _parse_lines(source: Source, dialect: Dialect) -> pl.DataFrame:
@@ -208,7 +229,7 @@ def _parse_lines(source: Source, dialect: Dialect) -> pl.DataFrame:
             if len(fields) != width:
                 raise DataError(
                     f"{path}:{before + line}: expected {width} {dialect.separator_name}-separated fields, found "
-                    f"{len(fields)}: {_shown(fields, dialect)}. {_advice(fields, dialect)}"
+                    f"{len(fields)}: {_shown(fields, dialect)}. {_advice(fields, dialect, first=not rows)}"
                 )
             row = [fields[i] for i in wanted]
             if "" in row:
@@ -236,9 +257,10 @@ def _records(text: str, separator: str) -> Iterator[tuple[int, list[str]]]:
                 yield number, fields
         return
     spaces = separator == " "  # runs of them separate once
-    reader = csv.reader(lines, delimiter=separator, skipinitialspace=spaces, strict=True)
+    reader = csv.reader(lines, delimiter=separator, skipinitialspace=True, strict=True)
     last = 0
     for fields in reader:
+        fields = [field.strip(_BLANKS) for field in fields]
         if spaces and len(fields) > 1 and not fields[-1]:
             fields.pop()
         if _has_name(fields):
@@ -254,13 +276,16 @@ def _shown(fields: list[str], dialect: Dialect) -> str:
     return repr(dialect.separator.join(fields)[:SHOWN])
 
 
-def _advice(fields: list[str], dialect: Dialect) -> str:
+def _advice(fields: list[str], dialect: Dialect, first: bool) -> str:
+    """What to do about a line; the first one tells what the others are like."""
+    if len(fields) > len(dialect.columns) and not first and dialect.quoted:
+        return f"If a name has a {dialect.separator_name} in it, put it in quotes."
     if dialect.columns == "hrt" and len(fields) > 3 and dialect.separator != " ":
         return f"Say what the columns are, as in --columns hrt{'_' * (len(fields) - 3)}."
     if dialect.separator == " ":
         return 'Put names with spaces in quotes ("New York"), or use --separator if spaces do not separate.'
     if len(fields) == 1:
-        return "Use --separator space (or comma, pipe, tab) if the fields are separated otherwise."
+        return "Use --separator space (or comma, pipe, semicolon, tab) if the fields are separated otherwise."
     return "Mend the line, or use --separator if the fields are separated otherwise."
 
 

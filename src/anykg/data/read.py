@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 
 import polars as pl
 
-from anykg.core.errors import DataError
+from anykg.core.errors import ConfigError, DataError
 from anykg.data.delimited import FIELDS, check_columns, decode, header_columns, parse_labels, parse_triplets
 from anykg.data.graph import KnowledgeGraph
 from anykg.data.source import Source, load
@@ -111,7 +111,7 @@ def read_with_report(
     Args:
         path: The file. Its format comes from the extension, or else from the content.
         columns: What the columns hold, such as "hrt", "htr", or "h_rt" to skip one; None finds out.
-        separator: tab, comma, pipe, space or one character; None finds out. Giving one means delimited text.
+        separator: tab, comma, pipe, semicolon, space or one character; None finds out. Giving one means delimited text.
         header: Is the first line one of column names? None finds out.
         literals: In RDF, leave statements about literals out and count them, or make the literals entities.
         labels: A file of two columns, name and label, for names that are ids.
@@ -148,6 +148,7 @@ def read_names(
 ) -> Names:
     """The triplets of a file as names, before they become a graph."""
     source = load(path)
+    _refuse_idle_options(source, columns, separator, header, literals)
     if source.format == "delimited" or separator is not None:
         table, dialect = parse_triplets(source, columns, separator, header)
         return Names(table, "delimited", dialect.columns, dialect.separator_name, dialect.header)
@@ -157,6 +158,25 @@ def read_names(
         facts = parse_rdf(source, literals)
         return Names(facts.table, source.format, "hrt", labels=facts.labels, literals=facts.literals)
     return names_of(source, columns)
+
+
+def _refuse_idle_options(
+    source: Source, columns: str | None, separator: str | None, header: bool | None, literals: str
+) -> None:
+    """Complain about options that would change nothing."""
+    if literals not in ("drop", "keep"):
+        raise ConfigError(f"literals: expected drop or keep, found {literals!r}.")
+    rdf, delimited = source.format in RDF_FORMATS, source.format == "delimited" or separator is not None
+    idle = {
+        "columns": columns is not None and rdf and not delimited,
+        "header": header is not None and not delimited,
+        "separator": separator is not None and source.format == "parquet",
+        "literals": literals == "keep" and (not rdf or delimited),
+    }
+    for name, useless in idle.items():
+        if useless:
+            what = "delimited text" if delimited and source.format != "parquet" else source.format
+            raise ConfigError(f"{source.path}: is read as {what}, where {name} says nothing; leave it out.")
 
 
 def names_of(source: Source, columns: str | None) -> Names:

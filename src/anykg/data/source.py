@@ -63,6 +63,8 @@ def load(path: Path | str) -> Source:
         data = data[len(BYTE_ORDER_MARK) :]
     if not data:
         raise DataError(f"{path}: the file is empty; expected a triplet on each line.")
+    if extension == ".json" and data.lstrip().startswith(b"["):
+        raise DataError(f"{path}: expected a JSON object on each line, found an array; write JSON lines (.jsonl).")
     format = FORMATS.get(extension) or _format_of(data)
     _refuse_other_content(path, data, format)
     return Source(path, data, format, extension)

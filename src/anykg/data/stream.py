@@ -27,6 +27,7 @@ def stream_names(
     *,
     columns: str | None = None,
     separator: str | None = None,
+    header: bool | None = None,
     literals: Literal["drop", "keep"] = "drop",
     part_bytes: int = PART_BYTES,
     progress: Progress | None = None,
@@ -35,7 +36,6 @@ def stream_names(
 
     The arguments are those of `read_names`.
     """
-    header: bool | None = None
     found = False
     for source in load_parts(path, size=part_bytes, progress=progress):
         if source.format == "delimited" or separator is not None:

@@ -84,6 +84,61 @@ def test_header_can_be_forced_either_way(tmp_path: Path) -> None:
     assert facts_of(path, header=True) == {("a", "b", "c")}
 
 
+@pytest.mark.parametrize(
+    ("first", "columns"),
+    [
+        ("source,target,type", "htr"),
+        (":START_ID,:TYPE,:END_ID", "hrt"),
+        ("entity1,what,entity2", "hrt"),
+        ("what,from,to", "rht"),
+    ],
+)
+def test_headers_of_other_tools(tmp_path: Path, first: str, columns: str) -> None:
+    graph, report = read_with_report(put(tmp_path, f"{first}\nAnna,Bob,Carl\n", "facts.csv"))
+    assert (report.header, report.columns, len(graph)) == (True, columns, 1)
+
+
+def test_names_of_one_letter_are_no_header(tmp_path: Path) -> None:
+    assert facts_of(put(tmp_path, "s r a\nb r t\n")) == {("s", "r", "a"), ("b", "r", "t")}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        (
+            "facts.tsv",
+            "New York\tin\tUSA\t0.9\nOld York\tin\tUK\t0.8\n",
+            r":1: expected 3 tab-separated.*--columns hrt_",
+        ),
+        ("facts.txt", "New York\tin\tUSA\t\nOld York\tin\tUK\t\n", r":1: expected 3 tab-separated fields, found 4"),
+        ("facts.csv", "a,in,b\nWashington, D.C.,in,USA\n", r":2: expected 3 comma-separated.*put it in quotes"),
+        ("facts.json", '[{"head": "a"}]', "found an array; write JSON lines"),
+    ],
+)
+def test_files_of_other_widths_are_not_read_as_something_else(tmp_path: Path, name: str, text: str, says: str) -> None:
+    with pytest.raises(DataError, match=says):
+        read_graph(put(tmp_path, text, name))
+
+
+@pytest.mark.parametrize("text", ["Anna, works for, Acme\n", "Anna | works for | Acme\n", 'Anna; "works for";Acme \n'])
+def test_spaces_around_separators_are_not_part_of_names(tmp_path: Path, text: str) -> None:
+    assert facts_of(put(tmp_path, text, "facts.csv")) == {("Anna", "works for", "Acme")}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "options"),
+    [
+        ("facts.nt", "<urn:a> <urn:b> <urn:c> .\n", {"columns": "htr"}),
+        ("facts.nt", "<urn:a> <urn:b> <urn:c> .\n", {"header": True}),
+        ("facts.tsv", "a\tb\tc\n", {"literals": "keep"}),
+        ("facts.tsv", "a\tb\tc\n", {"literals": "kep"}),
+    ],
+)
+def test_options_that_say_nothing_are_refused(tmp_path: Path, name: str, text: str, options: dict[str, object]) -> None:
+    with pytest.raises(ConfigError):
+        read_graph(put(tmp_path, text, name), **options)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("columns", ["hrt", "htr", "trh", "h_rt", "_t_hr_"])
 @pytest.mark.parametrize("separator", ["\t", ",", " "])
 def test_any_order_of_columns(tmp_path: Path, columns: str, separator: str) -> None:
@@ -102,7 +157,7 @@ def test_separator_by_word_or_character(tmp_path: Path) -> None:
     path = put(tmp_path, "a;b;c\n")
     assert facts_of(path, separator=";") == {("a", "b", "c")}
     with pytest.raises(ConfigError, match="separator"):
-        read_graph(path, separator="semicolon")
+        read_graph(path, separator="dots")
 
 
 @pytest.mark.parametrize("ending", ["\r\n", "\n", "\n\n", "\n\t\t\n", "\n   \n"])
