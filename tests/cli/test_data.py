@@ -84,7 +84,7 @@ def test_stats_take_the_options_for_files(run, tmp_path):
     path.write_text("a;b;likes\nb;a;likes\n")
     labels = tmp_path / "labels.tsv"
     labels.write_text("a\tAnna\nb\tBen\n")
-    options = ("--columns", "htr", "--separator", ";", "--literals", "keep", "--labels", labels)
+    options = ("--columns", "htr", "--separator", ";", "--no-header", "--labels", labels)
     (graph,) = json.loads(run("stats", path, *options, "--format", "json"))["graphs"]
     assert (graph["nodes"], graph["relations"]) == (2, 1)
 

@@ -63,3 +63,28 @@ def test_kindness() -> None:
     assert "(cpu" in errors(*ASK, "--device", "abacus")
     assert "anykg-small" in errors(*ASK, "--model", "anykg-smal")
     assert "known" in call("predict", "atlas", "--head", "Kosovo", "--relation", "borders", "--known")
+
+
+def test_what_is_read_is_not_overwritten(tmp_path: Path) -> None:
+    facts = tmp_path / "facts.tsv"
+    facts.write_text("a\tr\tb\nb\tr\tc\n")
+    for command in (("predict", facts, "--head", "a", "--relation", "r"), ("complete", facts)):
+        assert "would be lost" in errors(*command, "--out", facts)
+    assert facts.read_text() == "a\tr\tb\nb\tr\tc\n"
+
+
+def test_kinds_of_models_are_told_from_trained_ones() -> None:
+    assert "anykg train gin" in errors(
+        "predict", "atlas", "--model", "gin", "--head", "France", "--relation", "borders"
+    )
+    assert '"model": "ultra"' in call("models", "anykg-small")
+    assert "anykg-small" in call("models")
+
+
+def test_a_split_that_would_be_empty_is_refused(tmp_path: Path) -> None:
+    facts = tmp_path / "facts.tsv"
+    facts.write_text("a\tr\tb\nb\tr\tc\n")
+    said = errors("data", "split", facts, "--kind", "transductive", "--out", tmp_path / "task")
+    assert "would be empty" in said
+    assert not (tmp_path / "task").exists()
+    assert "no fact to ask about" in errors("evaluate", "random", facts)

@@ -18,6 +18,7 @@ from anykg.answers import calibration
 from anykg.answers.hidden import Asked, ask_back, hide
 from anykg.answers.ranking import Progress
 from anykg.core.contract import LinkPredictor
+from anykg.core.errors import ConfigError
 from anykg.core.seeds import stream
 from anykg.data.catalog import load_graph
 from anykg.data.graph import KnowledgeGraph
@@ -133,13 +134,21 @@ def check(
         name: What to call the model.
         progress: Called with (done, total) questions.
     """
+    if task not in FACTS:
+        raise ConfigError(f"task: expected {' or '.join(FACTS)}, found {task!r}.")
+    if facts is not None and facts < 1:
+        raise ConfigError(f"facts: expected at least 1, found {facts}.")
     graph = graph if isinstance(graph, KnowledgeGraph) else load_graph(graph)
     called = name or ("the model" if isinstance(model, LinkPredictor) else str(model))
     model = model if isinstance(model, LinkPredictor) else load_model(model)
     alike = graph.derive(twins)
     asked = ask_back(model, hide(graph, FACTS[task] if facts is None else facts, seed), task, alike, progress)
     curve = calibration.fit(asked.best_questions, asked.best_scores, asked.best_right)
-    calibration.save(curve, calibration.place_of(graph, model, task))
+    place = calibration.place_of(graph, model, task)
+    kept = calibration.load(place)
+    better_kept = facts is not None and kept is not None and kept.answers > curve.answers
+    if not better_kept:
+        calibration.save(curve, place)
     everything = np.ones(len(asked.ranks), bool)
     plain = ~asked.given_away
     overall = _part("all", asked, everything, seed)
@@ -164,7 +173,12 @@ def check(
         calibration=curve,
         per_fact=_by_fact(asked, everything)[0]["mrr"],
     )
-    return replace(report, warnings=tuple(_warnings(graph, report, alike)))
+    warnings = _warnings(graph, report, alike, FACTS[task] if facts is None else facts)
+    if better_kept and kept is not None:
+        warnings.append(
+            f"`predict --calibrated` goes on using the curve of an earlier check with {kept.answers:,} answers."
+        )
+    return replace(report, warnings=tuple(warnings))
 
 
 @dataclass(frozen=True)
@@ -228,13 +242,12 @@ def _resampled(values: np.ndarray, seed: int, which: str) -> np.ndarray:
     return np.concatenate([values[random.integers(len(values), size=(size, len(values)))].mean(1) for size in sizes])
 
 
-def _warnings(graph: KnowledgeGraph, report: Report, alike: np.ndarray) -> list[str]:
+def _warnings(graph: KnowledgeGraph, report: Report, alike: np.ndarray, wanted: int) -> list[str]:
     found = []
-    if report.overall.facts < FEW_FACTS:
-        found.append(
-            f"only {report.overall.facts:,} facts were hidden (those that can go without leaving an entity unknown); "
-            "the figures are rough."
-        )
+    hidden = report.overall.facts
+    if hidden < FEW_FACTS:
+        why = " (those that can go without leaving an entity unknown)" if hidden < wanted else ""
+        found.append(f"only {hidden:,} facts were hidden{why}; the figures are rough.")
     counts = np.bincount(graph.triplets[:, 1], minlength=graph.num_relations)
     if graph.num_relations > 1 and counts.max() > DOMINANT * len(graph):
         most = int(counts.argmax())

@@ -44,6 +44,10 @@ class Question:
 
 def as_questions(asked: Iterable[Question | Mapping[str, str | None] | Sequence[str | None]]) -> list[Question]:
     """Questions from what stands for one: a Question, a mapping, or (head, relation, tail) with None or "?"."""
+    if isinstance(asked, Question | Mapping) or (
+        isinstance(asked, Sequence) and any(isinstance(p, str) for p in asked)
+    ):
+        asked = [asked]  # one question instead of several
     questions = []
     for item in asked:
         if isinstance(item, Question):

@@ -46,7 +46,10 @@ def complete(
     graph: Annotated[str, typer.Argument(help="A file of triples, or a dataset's name.")],
     top: Annotated[int, typer.Option(help="How many facts.", min=1)] = 1000,
     relations: Names = None,
-    heads: Names = None,
+    heads: Annotated[
+        list[str] | None,
+        typer.Option(help="Ask every relation of this one (repeat for more), or of a file of names, as heads."),
+    ] = None,
     model: ModelName = "anykg-small",
     format: Annotated[FormatName | None, typer.Option(help="Default: a table, or what --out ends in.")] = None,
     out: Annotated[
@@ -64,7 +67,7 @@ def complete(
     from anykg.data.catalog import load_graph
     from anykg.training.checkpoint import load_model
 
-    written_as = format_asked(format, out)
+    written_as = format_asked(format, out, graph)
     place = device_named(device)
     loaded = load_graph(graph, data_dir, **reading)
     state = None if out is None else out.with_name(f".{out.name}.resume")
@@ -79,7 +82,7 @@ def complete(
             announce=lambda estimate: typer.echo(_announcement(estimate), err=True),
             progress=advance,
         )
-    write_answers(facts, written_as, out)
+    write_answers(facts, written_as, out, "No facts: what could be asked is known already.")
     if state is not None:
         state.unlink(missing_ok=True)
 

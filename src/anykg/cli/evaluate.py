@@ -83,13 +83,12 @@ def evaluate(
     from anykg.cli.settings import configured
     from anykg.core.atomic import atomic_path, write_json
     from anykg.core.devices import device_named
-    from anykg.core.errors import ConfigError, UnknownName
+    from anykg.core.errors import ConfigError, DataError, UnknownName
     from anykg.data.catalog import load_task
     from anykg.evaluation import evaluate as run
     from anykg.evaluation.protocol import protocol_named
     from anykg.evaluation.ranks import Ties
     from anykg.evaluation.report import as_json, as_table
-    from anykg.models.random import RandomScorer
     from anykg.training.checkpoint import load_model
 
     if ties is not None and ties not in list(Ties):
@@ -97,9 +96,10 @@ def evaluate(
     if sides is not None and task is TaskName.RELATION:
         raise ConfigError("--sides: is for the node task; a relation is asked for between both ends.")
     chosen = protocol_named(protocol).with_sides(sides.value if sides else None)
-    model = RandomScorer() if checkpoint == "random" else load_model(checkpoint, trust=trust)
-    model = configured(model, context.args).to(device_named(device))
+    model = configured(load_model(checkpoint, trust=trust), context.args).to(device_named(device))
     loaded = load_task(dataset, data_dir, **reading)
+    if not len(loaded.test):
+        raise DataError(f"{dataset}: has no fact to ask about; a file needs some ten facts for one to be hidden.")
     with progress_bar("ranking") as advance:
         evaluation = run.evaluate(
             model,

@@ -31,6 +31,7 @@ def models(name: Annotated[str | None, typer.Argument(help="A model's name or MO
     from anykg.core.contract import Recipe
     from anykg.core.settings import describe
     from anykg.models.registry import MODELS
+    from anykg.training.checkpoint import folder_of, read_description, shipped
 
     console = Console()
     if name is None:
@@ -38,6 +39,13 @@ def models(name: Annotated[str | None, typer.Argument(help="A model's name or MO
         for key, row in MODELS.rows.items():
             table.add_row(key, row.summary)
         console.print(table)
+        trained = Table("trained, to be used as they are", box=None)
+        for folder in shipped():
+            trained.add_row(folder)
+        console.print(trained)
+        return
+    if name in shipped():
+        console.print_json(data=read_description(folder_of(name)))
         return
     model = MODELS.load(name)
     table = Table("setting", "default", "values", "what it does", title=f"{name}: settings of the model", box=None)

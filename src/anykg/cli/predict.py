@@ -84,7 +84,7 @@ def predict(
     from anykg.data.catalog import load_graph
     from anykg.training.checkpoint import load_model
 
-    written_as = format_asked(format, out)
+    written_as = format_asked(format, out, graph, queries, candidates)
     if queries is None:
         questions = [Question(head, relation, tail)]
     elif (head, relation, tail) != (None, None, None):
@@ -110,18 +110,24 @@ def predict(
     repeated = len(questions) - len(set(questions))
     if repeated:
         typer.echo(f"{repeated:,} of {len(questions):,} questions were repeated; each is answered once.", err=True)
+    unanswered = len(set(questions)) - answers.frame["query"].n_unique()
     if queries is None:
         answers = answers.without("query")
-    write_answers(answers, written_as, out)
+    elif unanswered:
+        typer.echo(f"{unanswered:,} questions have no answer.", err=True)
+    nothing = "everything that could be one is a known fact; --known shows those" if novel_only else "none is possible"
+    write_answers(answers, written_as, out, f"No answers: {nothing}.")
 
 
-def format_asked(format: FormatName | None, out: Path | None) -> str | None:
-    """The format to write in, None for a table; complains before anything is computed."""
+def format_asked(format: FormatName | None, out: Path | None, *inputs: Path | str | None) -> str | None:
+    """The format to write in, None for a table; complains before anything is computed, also if an input would go."""
     from anykg.core.errors import ConfigError
     from anykg.data.write import ROW_EXTENSIONS, format_of
 
     given = None if format is None else format.value
     if out is not None:
+        if any(given_in is not None and out.resolve() == Path(given_in).resolve() for given_in in inputs):
+            raise ConfigError(f"--out: {out} is what is read, and would be lost; give another name.")
         if given == "table":
             raise ConfigError("--format table is for the screen; leave out --out, or give another format.")
         return format_of(out, given, ROW_EXTENSIONS)
@@ -130,8 +136,8 @@ def format_asked(format: FormatName | None, out: Path | None) -> str | None:
     return None if given in (None, "table") else given
 
 
-def write_answers(answers: Answers, format: str | None, out: Path | None) -> None:
-    """Print a table or text, or write a file."""
+def write_answers(answers: Answers, format: str | None, out: Path | None, nothing: str) -> None:
+    """Print a table or text (`nothing` if there are no answers), or write a file."""
     from rich.console import Console
 
     from anykg.data.write import encode_rows, write_rows
@@ -144,4 +150,4 @@ def write_answers(answers: Answers, format: str | None, out: Path | None) -> Non
     elif len(answers):
         Console().print(answers.as_rich())
     else:
-        typer.echo("No answers: everything that could be one is a known fact; --known shows those.")
+        typer.echo(nothing)

@@ -152,7 +152,7 @@ def apply(
         float,
         typer.Option(help="Only clauses of which so many implied triplets were facts, where mined.", min=0, max=1),
     ] = 0.1,
-    k: Count = 20,
+    k: Annotated[int, typer.Option("-k", help="How many triplets, the best first.", min=1)] = 20,
     output: Annotated[Format, typer.Option("--format", help="How to print.")] = Format.TABLE,
     out: Annotated[Path | None, typer.Option(help="Write to a .tsv, .csv, .jsonl or .parquet file.")] = None,
     *,
@@ -167,6 +167,8 @@ def apply(
     from anykg.rules.clause import parse
     from anykg.rules.store import load_rules
 
+    if out is not None and out.resolve() in (Path(graph).resolve(), Path(rules).resolve()):
+        raise ConfigError(f"--out: {out} is what is read, and would be lost; give another name.")
     if "=>" in rules:
         chosen = [(parse(rules), 1.0)]
     else:
@@ -183,6 +185,8 @@ def apply(
         typer.echo(f"Wrote {len(rows)} triplets to {out}.")
     elif output is Format.JSON:
         typer.echo(json.dumps(rows.to_dicts(), indent=1, ensure_ascii=False))
+    elif rows.is_empty():
+        typer.echo("Nothing that is not known is implied.")
     else:
         for row in rows.iter_rows(named=True):
             typer.echo(f"{row['score']:.3f}  ({row['head']}, {row['relation']}, {row['tail']})")

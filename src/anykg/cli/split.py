@@ -52,6 +52,7 @@ def split(
     data_dir: Annotated[Path | None, typer.Option(help="Where the datasets are.")] = None,
 ) -> None:
     from anykg.core.atomic import write_json
+    from anykg.core.errors import DataError
     from anykg.data.build.folders import write_folder, write_task
     from anykg.data.build.report import described
     from anykg.data.catalog import locate
@@ -61,6 +62,12 @@ def split(
     name = locate(graph, data_dir).name.split(".")[0]
     whole = _whole(graph, data_dir, reading)
     task, dropped = split_by_kind(whole, name, kind.value, seed=seed, share=share)
+    empty = [part for part in ("train", "valid", "observed", "test") if not len(getattr(task, part))]
+    if empty:
+        raise DataError(
+            f"{graph}: {' and '.join(empty)} would be empty; the graph is too small for this split, or try another "
+            "--share or --seed."
+        )
     leakage = leakage_of(task)
     kept = (
         len(task.train) + len(task.valid) + len(task.test) + (0 if task.train is task.observed else len(task.observed))

@@ -36,7 +36,7 @@ class Registry:
             return import_object(self.rows[name].place)
         if ":" in name:
             return import_object(name)
-        raise UnknownName(self.kind, name, nearest(name, self.rows) or sorted(self.rows))
+        raise UnknownName(self.kind, name, nearest(name, self.rows))
 
 
 def import_object(place: str) -> Any:

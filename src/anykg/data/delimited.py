@@ -3,8 +3,8 @@
 How the file is written is told from its beginning. Then polars reads all of it at once; where there are quotes, or
 where that does not give whole rows, a slower reader goes through the lines and either reads them or says which one is
 wrong. Names in tab-separated files are taken as they are, quotes and all, as is the habit there; elsewhere quotes
-enclose a name, as in CSV, and spaces around it are not part of it. A line without any name is skipped. No line is taken
-for a comment.
+enclose a name, as in CSV, and spaces around a name without quotes are not part of it. A line without any name is
+skipped. No line is taken for a comment.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SEPARATORS = {"tab": "\t", "comma": ",", "pipe": "|", "semicolon": ";", "space":
 _BLANKS = " \t"
 HEADERS = {
     "h": "head subject source from start h s subj src entity1 node1 head_id subject_id source_id start_id",
-    "r": "relation predicate rel property edge r p type relationship relation_type relationship_type edge_type relation_id",
+    "r": "relation predicate rel property edge r p type relationship relation_type edge_type relation_id",
     "t": "tail object target to end t o obj dst dest destination entity2 node2 tail_id object_id target_id end_id",
 }
 """Words that name columns, in any case; neo4j writes them with a colon before."""
@@ -210,7 +210,7 @@ def _parse_fast(data: bytes, dialect: Dialect) -> pl.DataFrame | None:
         return None
     table.columns = [dialect.columns[i] for i in wanted]
     if dialect.separator != "\t":
-        table = table.select(pl.all().str.strip_chars(_BLANKS))
+        table = table.select(pl.all().str.strip_chars_start(" ").str.strip_chars_end(_BLANKS))
     if any(column.null_count() for column in table):
         table = table.filter(~pl.all_horizontal(pl.all().is_null()))  # blank lines
     return None if any(column.null_count() or (column == "").any() for column in table) else table
@@ -258,9 +258,10 @@ def _records(text: str, separator: str) -> Iterator[tuple[int, list[str]]]:
         return
     spaces = separator == " "  # runs of them separate once
     reader = csv.reader(lines, delimiter=separator, skipinitialspace=True, strict=True)
-    last = 0
+    last, bare = 0, '"' not in text  # within quotes a space at the end is part of the name
     for fields in reader:
-        fields = [field.strip(_BLANKS) for field in fields]
+        if bare:
+            fields = [field.rstrip(_BLANKS) for field in fields]
         if spaces and len(fields) > 1 and not fields[-1]:
             fields.pop()
         if _has_name(fields):

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
+from unicodedata import normalize
 
 import numpy as np
 import polars as pl
 
 from anykg.core.errors import DataError, UnknownName, nearest
+
+SHOWN = 3
+"""Names that a message lists."""
 
 
 class Vocabulary(Sequence[str]):
@@ -61,8 +65,20 @@ class Vocabulary(Sequence[str]):
         """The id of a name or label; raises `UnknownName` with near matches."""
         found = self._ids.get(name, self._ids_by_label.get(name))
         if found is None:
+            found = self._written_otherwise(name)
+        if found is None:
             raise UnknownName(self.kind, name, nearest(name, [*self._ids, *self._ids_by_label]))
         return found
+
+    def _written_otherwise(self, name: str) -> int | None:
+        """The only name or label that looks the same, its accents composed otherwise; many of one label are refused."""
+        if self.labels is not None:
+            named = self.names.filter(self.labels == name).to_list()
+            if len(named) > 1:
+                shown = ", ".join(repr(other) for other in named[:SHOWN]) + (", ..." if len(named) > SHOWN else "")
+                raise DataError(f"{name!r} is the label of {len(named)} {self.kind} names: {shown}; give the name.")
+        alike = self._ids_composed.get(normalize("NFC", name), set())
+        return next(iter(alike)) if len(alike) == 1 else None
 
     def ids(self, names: pl.Series | Iterable[str]) -> np.ndarray:
         """The ids [len(names)] of many names or labels, int32; the first unknown one raises `UnknownName`."""
@@ -92,6 +108,15 @@ class Vocabulary(Sequence[str]):
     @cached_property
     def _ids(self) -> dict[str, int]:
         return {name: i for i, name in enumerate(self.names.to_list())}
+
+    @cached_property
+    def _ids_composed(self) -> dict[str, set[int]]:
+        """Ids by name and label with all accents composed."""
+        found: dict[str, set[int]] = {}
+        for known in (self._ids, self._ids_by_label):
+            for name, place in known.items():
+                found.setdefault(normalize("NFC", name), set()).add(place)
+        return found
 
     @cached_property
     def _ids_by_label(self) -> dict[str, int]:

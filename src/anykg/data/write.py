@@ -92,7 +92,9 @@ def _encode(table: pl.DataFrame, path: Path, format: str, header: bool) -> bytes
         _refuse_breaks(table, path)
         table.write_csv(buffer, separator="\t", include_header=header, quote_style="never")
     elif format == "csv":
-        table.write_csv(buffer, include_header=header)
+        # Readers take spaces around a name for its surroundings, unless it is quoted.
+        blank = table.select(pl.any_horizontal(pl.col(pl.String).str.contains(r"^[ \t]|[ \t]$").any())).item()
+        table.write_csv(buffer, include_header=header, quote_style="always" if blank else "necessary")
     elif format == "jsonl":
         table.write_ndjson(buffer)
     else:

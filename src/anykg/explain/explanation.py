@@ -42,6 +42,8 @@ class Explanation:
     """The triplet was a fact of the graph."""
     score: float
     rank: float
+    candidates: int
+    """How many tails the rank is among."""
     paths: tuple[Path, ...]
     """Empty for models that do not read paths."""
     matches: tuple[Match, ...]
@@ -83,6 +85,7 @@ def explain(
         known=known,
         score=score,
         rank=_rank(model, rest, asked),
+        candidates=int(_unknown(rest, asked).sum()) + 1,
         paths=tuple(found),
         matches=tuple(implied),
         removal=_removed(model, rest, asked, reasons),
@@ -138,11 +141,16 @@ def _rank(model: LinkPredictor, graph: KnowledgeGraph, triplet: np.ndarray) -> f
     """The place among all tails that are not known answers; equal scores share theirs."""
     head, relation, tail = torch.from_numpy(triplet)
     scores = model.score_tails(model.encode(graph), head[None], relation[None])[0]
-    keep = torch.ones(len(scores), dtype=torch.bool)
-    keep[torch.from_numpy(graph.answers(triplet[:1], triplet[1:2]).values.astype(np.int64))] = False
-    keep[tail] = False
-    others = scores[keep]
+    others = scores[torch.from_numpy(_unknown(graph, triplet))]
     return float(1 + (others > scores[tail]).sum() + (others == scores[tail]).sum() / 2)
+
+
+def _unknown(graph: KnowledgeGraph, triplet: np.ndarray) -> np.ndarray:
+    """The other tails [N] that are not known answers."""
+    others = np.ones(graph.num_entities, bool)
+    others[graph.answers(triplet[:1], triplet[1:2]).values.astype(np.int64)] = False
+    others[triplet[2]] = False
+    return others
 
 
 def _removed(model: LinkPredictor, graph: KnowledgeGraph, triplet: np.ndarray, facts: np.ndarray) -> Removal:

@@ -48,7 +48,7 @@ def as_text(explanation: Explanation) -> str:
     known = "; the graph has this fact, which was taken out" if explanation.known else ""
     lines = [
         f"({', '.join(_names(graph, explanation.triplet))})",
-        f"score {explanation.score:.2f}, place {explanation.rank:g} of {graph.num_entities:,}{known}",
+        f"score {explanation.score:.2f}, place {explanation.rank:g} of {explanation.candidates:,}{known}",
     ]
     if explanation.paths:
         lines += ["", "The score depends on these paths (by how much it falls as they are removed in turn):"]

@@ -43,6 +43,8 @@ def load_model(name_or_folder: Path | str, *, trust: bool = False) -> LinkPredic
 
     A model that is not one of anykg's own is imported only with `trust`: importing runs its code.
     """
+    if str(name_or_folder) in MODELS.rows and not Path(name_or_folder).exists():
+        return _untrained(str(name_or_folder))
     folder = folder_of(name_or_folder)
     described = read_description(folder)
     name = described["model"]
@@ -59,6 +61,16 @@ def load_model(name_or_folder: Path | str, *, trust: bool = False) -> LinkPredic
     restore(model, tensors, folder / WEIGHTS_FILE)
     model.eval()
     return model
+
+
+def _untrained(name: str) -> LinkPredictor:
+    """A kind of model, if there is nothing in it to train."""
+    model: LinkPredictor = MODELS.load(name)()
+    if list(model.parameters()):
+        raise CheckpointError(
+            f"{name} is a kind of model, not a trained one; `anykg train {name} GRAPH --out DIR` makes one in DIR."
+        )
+    return model.eval()
 
 
 def folder_of(name_or_folder: Path | str) -> Path:

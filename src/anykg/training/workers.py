@@ -67,7 +67,7 @@ def join_workers(device: torch.device) -> tuple[Workers, torch.device]:
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size == 1:
         return Workers(), device
-    if device.type == "cuda" and device.index is None:
+    if str(device) == "cuda":
         device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
         torch.cuda.set_device(device)
     distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")

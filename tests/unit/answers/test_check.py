@@ -16,7 +16,7 @@ from anykg.answers.check import check, compare
 from anykg.answers.hidden import ask_back, hide
 from anykg.answers.predict import predict
 from anykg.core.contract import LinkPredictor, Symmetry
-from anykg.core.errors import DataError
+from anykg.core.errors import ConfigError, DataError
 from anykg.data.graph import KnowledgeGraph
 from anykg.evaluation.evaluate import evaluate
 from anykg.evaluation.protocol import PROTOCOLS
@@ -152,6 +152,17 @@ def test_curves_are_kept_for_their_graph_and_model(tmp_path: Path) -> None:
     assert "probability" in repr(answers)
     place.write_text("{}")
     assert calibration.load(place) is None
+
+
+def test_a_smaller_check_does_not_replace_a_larger_one() -> None:
+    graph, model = random_graph(25, 4, 160, seed=2), RandomScorer()
+    kept = check(graph, model=model, facts=30).calibration
+    report = check(graph, model=model, facts=2)
+    assert calibration.load(calibration.place_of(graph, model, "node")) == kept
+    assert "earlier check" in " ".join(report.warnings)
+    for wrong in ({"task": "nodes"}, {"facts": 0}):
+        with pytest.raises(ConfigError):
+            check(graph, model=model, **wrong)  # type: ignore[arg-type]
 
 
 def test_the_package_offers_it() -> None:

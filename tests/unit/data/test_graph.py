@@ -337,3 +337,11 @@ def test_refuses_names_and_labels_that_do_not_fit() -> None:
         Vocabulary("entity", ["a", "b", "a"])
     with pytest.raises(DataError, match="Expected 2 entity labels, found 1"):
         Vocabulary("entity", ["a", "b"], ["x"])
+
+
+def test_labels_of_several_names_and_accents_written_otherwise() -> None:
+    names = Vocabulary("entity", ["a", "b", "c", "Z\u00fcrich"], labels=["Paula", "Paula", "Carl", None])
+    assert names.index("Carl") == 2
+    assert names.index("Zu\u0308rich") == 3
+    with pytest.raises(DataError, match="'Paula' is the label of 2 entity names: 'a', 'b'; give the name"):
+        names.index("Paula")

@@ -120,7 +120,7 @@ def test_files_of_other_widths_are_not_read_as_something_else(tmp_path: Path, na
         read_graph(put(tmp_path, text, name))
 
 
-@pytest.mark.parametrize("text", ["Anna, works for, Acme\n", "Anna | works for | Acme\n", 'Anna; "works for";Acme \n'])
+@pytest.mark.parametrize("text", ["Anna, works for, Acme\n", "Anna | works for | Acme\n", 'Anna; "works for"; Acme\n'])
 def test_spaces_around_separators_are_not_part_of_names(tmp_path: Path, text: str) -> None:
     assert facts_of(put(tmp_path, text, "facts.csv")) == {("Anna", "works for", "Acme")}
 
