@@ -6,13 +6,15 @@ tail, so equal queries are asked once, and triplets are scored by reading the st
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from anykg.core.contract import LinkPredictor
 from anykg.core.errors import ConfigError
 from anykg.data.graph import KnowledgeGraph
 from anykg.ops.relational_network import Layer
@@ -37,6 +39,43 @@ class BellmanFordLayer(nn.Module):
 def bellman_ford(layers: nn.ModuleList) -> list[BellmanFordLayer]:
     """The layers with their type, which a module list forgets."""
     return [layer for layer in layers if isinstance(layer, BellmanFordLayer)]
+
+
+Targets = tuple[Tensor, Tensor]
+"""What is read of a block of queries: the place of a query [M] and an entity [M]."""
+
+
+class BellmanFordPredictor(LinkPredictor):
+    """A model that answers a query in one pass: equal queries once, in blocks, reading what is asked of each."""
+
+    @abstractmethod
+    def answers(self, encoded: Any, queries: Tensor, targets: Targets | None) -> Tensor:
+        """Scores [Q, N] of queries [Q, 2], or [M] of the targets."""
+
+    @abstractmethod
+    def query_bytes(self, encoded: Any) -> int:
+        """What one query's states take."""
+
+    def score_tails(self, encoded: Any, heads: Tensor, relations: Tensor, candidates: Tensor | None = None) -> Tensor:
+        if candidates is not None:
+            return super().score_tails(encoded, heads, relations, candidates)
+        queries, which, _ = group(torch.stack([heads, relations, heads], dim=1))
+        parts = [
+            self.answers(encoded, queries[part], None) for part in blocks(len(queries), self.query_bytes(encoded))
+        ]  # each [B', N]
+        scores = torch.cat(parts) if parts else heads.new_zeros(0, encoded.num_entities, dtype=torch.float32)
+        return scores if len(which) == len(queries) and bool((which.diff() > 0).all()) else scores[which]
+
+    def score_triplets(self, encoded: Any, triplets: Tensor) -> Tensor:
+        queries, which, nodes = group(triplets)
+        order = which.argsort(stable=True)
+        bounds = torch.searchsorted(which[order], torch.arange(len(queries) + 1, device=which.device))
+        parts = []
+        for part in blocks(len(queries), self.query_bytes(encoded)):
+            mine = order[bounds[part.start] : bounds[part.stop]]
+            parts.append(self.answers(encoded, queries[part], (which[mine] - part.start, nodes[mine])))
+        scores = torch.cat(parts) if parts else triplets.new_zeros(0, dtype=torch.float32)
+        return scores[order.argsort()]
 
 
 def at_least_one(settings: object, *names: str) -> None:

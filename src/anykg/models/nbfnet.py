@@ -19,17 +19,17 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from anykg.core.contract import LinkPredictor, Recipe, Symmetry
+from anykg.core.contract import Recipe, Symmetry
 from anykg.core.errors import ConfigError
 from anykg.core.seeds import torch_stream
 from anykg.data.graph import KnowledgeGraph
 from anykg.models.bellman_ford import (
     BellmanFordLayer,
+    BellmanFordPredictor,
+    Targets,
     as_queries,
     at_least_one,
     bellman_ford,
-    blocks,
-    group,
     without_facts,
 )
 from anykg.ops.relational import PNA_PARTS, aggregate
@@ -72,10 +72,11 @@ class Encoded:
     """[layers, 2E] factors of the messages, to attribute a score to edges."""
 
 
-class NBFNet(LinkPredictor):
+class NBFNet(BellmanFordPredictor):
     """Neural Bellman-Ford network."""
 
     Config = NBFNetConfig
+    config: NBFNetConfig
     recipe = Recipe(
         epochs=10,
         batch_size=16,
@@ -124,32 +125,18 @@ class NBFNet(LinkPredictor):
         edges = graph.derive(entity_graph)
         return Encoded(graph.num_entities, graph.num_relations, edges, self.vectors, self.query)
 
-    def score_tails(
-        self, encoded: Encoded, heads: Tensor, relations: Tensor, candidates: Tensor | None = None
-    ) -> Tensor:
-        if candidates is not None:
-            return super().score_tails(encoded, heads, relations, candidates)
-        queries, which, _ = group(torch.stack([heads, relations, heads], dim=1))
-        parts = [
-            read_out(self._states(encoded, queries[part]), encoded.query[queries[part, 1]], self.hidden, self.last)
-            for part in self._blocks(encoded, len(queries))
-        ]  # each [B', N]
-        scores = torch.cat(parts) if parts else self.query.new_zeros(0, encoded.num_entities)
-        return scores[which]
+    def answers(self, encoded: Encoded, queries: Tensor, targets: Targets | None) -> Tensor:
+        query = encoded.query[queries[:, 1]]
+        if targets is None:
+            return read_out(self._states(encoded, queries), query, self.hidden, self.last)
+        which, nodes = targets
+        states = self._states(encoded, queries, which * encoded.num_entities + nodes)  # [M, D]
+        scores: Tensor = self.last(self.hidden(torch.cat([states, query[which]], dim=-1)).relu())
+        return scores.squeeze(-1)
 
-    def score_triplets(self, encoded: Encoded, triplets: Tensor) -> Tensor:
-        queries, which, nodes = group(triplets)
-        order = which.argsort(stable=True)
-        bounds = torch.searchsorted(which[order], torch.arange(len(queries) + 1, device=which.device))
-        parts = []
-        for part in self._blocks(encoded, len(queries)):
-            mine = order[bounds[part.start] : bounds[part.stop]]
-            rows = (which[mine] - part.start) * encoded.num_entities + nodes[mine]
-            states = self._states(encoded, queries[part], rows)  # [M, D]
-            asked = encoded.query[triplets[mine, 1]]
-            parts.append(self.last(self.hidden(torch.cat([states, asked], dim=-1)).relu()).squeeze(-1))
-        scores = torch.cat(parts) if parts else self.query.new_zeros(0)
-        return scores[order.argsort()]
+    def query_bytes(self, encoded: Encoded) -> int:
+        parts = 2 if self.config.aggregation == "sum" else 2 + PNA_PARTS
+        return 4 * parts * encoded.num_entities * self.config.width
 
     def training_scores(self, graph: KnowledgeGraph, rows: Tensor, seed: int, targets: Tensor | None = None) -> Tensor:
         if graph.num_relations != self.config.num_relations:
@@ -161,10 +148,6 @@ class NBFNet(LinkPredictor):
         encoded = replace(self._encode_trained(graph), keep=keep)
         scores = self.score_triplets(encoded, as_queries(rows, graph.num_relations))
         return scores.view(rows.shape[:2])
-
-    def _blocks(self, encoded: Encoded, count: int) -> list[slice]:
-        parts = 2 if self.config.aggregation == "sum" else 2 + PNA_PARTS
-        return list(blocks(count, 4 * parts * encoded.num_entities * self.config.width))
 
     def _states(self, encoded: Encoded, queries: Tensor, rows: Tensor | None = None) -> Tensor:
         """States [Q, N, D] for queries [Q, 2], or [M, D] at rows q * N + entity."""

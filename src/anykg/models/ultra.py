@@ -19,11 +19,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from anykg.core.contract import LinkPredictor, Recipe, Symmetry
+from anykg.core.contract import Recipe, Symmetry
 from anykg.core.errors import CheckpointError
 from anykg.data.graph import KnowledgeGraph
 from anykg.models.bellman_ford import (
     BellmanFordLayer,
+    BellmanFordPredictor,
+    Targets,
     as_queries,
     at_least_one,
     bellman_ford,
@@ -106,9 +108,9 @@ class EntityNetwork(nn.Module):
         *,
         keep: np.ndarray | None = None,
         edge_weights: Tensor | None = None,
-        targets: tuple[Tensor, Tensor] | None = None,
+        targets: Targets | None = None,
     ) -> Tensor:
-        """Scores [Q, N] of queries [Q, 2], or [M] of the targets: a query's place [M] and an entity [M].
+        """Scores [Q, N] of queries [Q, 2], or [M] of the targets.
 
         `vectors` [U, 2R, D] are relation vectors, `tables` [Q] which of them belong to a query.
         """
@@ -129,10 +131,11 @@ class EntityNetwork(nn.Module):
         return scores.squeeze(-1)
 
 
-class Ultra(LinkPredictor):
+class Ultra(BellmanFordPredictor):
     """The foundation model for knowledge graphs."""
 
     Config = UltraConfig
+    config: UltraConfig
     recipe = Recipe(
         epochs=10,
         batch_size=16,
@@ -157,30 +160,6 @@ class Ultra(LinkPredictor):
         edges, relations = graph.derive(entity_graph), graph.derive(relation_graph)
         return Encoded(graph.num_entities, graph.num_relations, edges, relations)
 
-    def score_tails(
-        self, encoded: Encoded, heads: Tensor, relations: Tensor, candidates: Tensor | None = None
-    ) -> Tensor:
-        if candidates is not None:
-            return super().score_tails(encoded, heads, relations, candidates)
-        queries, which, _ = group(torch.stack([heads, relations, heads], dim=1))
-        parts = [
-            self._entity_scores(encoded, queries[part], None) for part in self._blocks(encoded, len(queries))
-        ]  # each [B', N]
-        scores = torch.cat(parts) if parts else heads.new_zeros(0, encoded.num_entities, dtype=torch.float32)
-        return scores if len(which) == len(queries) and bool((which.diff() > 0).all()) else scores[which]
-
-    def score_triplets(self, encoded: Encoded, triplets: Tensor) -> Tensor:
-        queries, which, nodes = group(triplets)
-        order = which.argsort(stable=True)
-        bounds = torch.searchsorted(which[order], torch.arange(len(queries) + 1, device=which.device))
-        parts = []
-        for part in self._blocks(encoded, len(queries)):
-            mine = order[bounds[part.start] : bounds[part.stop]]
-            targets = (which[mine] - part.start, nodes[mine])
-            parts.append(self._entity_scores(encoded, queries[part], targets))
-        scores = torch.cat(parts) if parts else triplets.new_zeros(0, dtype=torch.float32)
-        return scores[order.argsort()]
-
     def training_scores(self, graph: KnowledgeGraph, rows: Tensor, seed: int, targets: Tensor | None = None) -> Tensor:
         encoded = self.encode(graph, seed)
         queries, which, nodes = group(as_queries(rows, graph.num_relations))
@@ -192,10 +171,10 @@ class Ultra(LinkPredictor):
         )
         return scores.view(rows.shape[:2])
 
-    def _blocks(self, encoded: Encoded, count: int) -> list[slice]:
-        return list(blocks(count, 2 * 4 * encoded.num_entities * self.config.width))
+    def query_bytes(self, encoded: Encoded) -> int:
+        return 2 * 4 * encoded.num_entities * self.config.width
 
-    def _entity_scores(self, encoded: Encoded, queries: Tensor, targets: tuple[Tensor, Tensor] | None) -> Tensor:
+    def answers(self, encoded: Encoded, queries: Tensor, targets: Targets | None) -> Tensor:
         relations, tables = torch.unique(queries[:, 1] % encoded.num_relations, return_inverse=True)
         scores: Tensor = self.entity_network(
             encoded.entities,
