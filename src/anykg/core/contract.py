@@ -115,6 +115,23 @@ class Recipe:
             raise ConfigError("--negative-entities: expected 1 or more negatives for each target, found none.")
 
 
+@dataclass(frozen=True, eq=False)
+class EncodedGraph:
+    """For models whose scores need the graph alone: what they compute of it is kept with the graph itself."""
+
+    graph: KnowledgeGraph
+
+    @property
+    def num_entities(self) -> int:
+        """N."""
+        return self.graph.num_entities
+
+    @property
+    def num_relations(self) -> int:
+        """R."""
+        return self.graph.num_relations
+
+
 class LinkPredictor(nn.Module):
     """The contract of every model. `score_triplets` is all a model must have besides `encode`."""
 

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch_geometric import nn as pyg
 
-from anykg.core.contract import LinkPredictor, Recipe, Symmetry
+from anykg.core.contract import EncodedGraph, LinkPredictor, Recipe, Symmetry
 from anykg.core.errors import ConfigError
 from anykg.data.graph import KnowledgeGraph
 from anykg.structure.distances import triplet_distances
@@ -49,19 +49,10 @@ class HomogeneousConfig:
 
 
 @dataclass(frozen=True)
-class Encoded:
+class Encoded(EncodedGraph):
     """Entity vectors of one graph."""
 
-    graph: KnowledgeGraph
     states: Tensor  # [N, D]
-
-    @property
-    def num_entities(self) -> int:
-        return self.graph.num_entities
-
-    @property
-    def num_relations(self) -> int:
-        return self.graph.num_relations
 
 
 def edge_index(graph: KnowledgeGraph) -> Tensor:

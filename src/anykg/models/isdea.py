@@ -28,7 +28,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from anykg.core.contract import LinkPredictor, Recipe, Symmetry
+from anykg.core.contract import EncodedGraph, LinkPredictor, Recipe, Symmetry
 from anykg.core.errors import ConfigError
 from anykg.data.graph import KnowledgeGraph
 from anykg.models.isdea_fused import can_fuse, fused_loss, fused_scores
@@ -66,21 +66,6 @@ class ISDEAConfig:
     """Width of the embedded distances (readout full)."""
     scorer: int = 128
     """Hidden units of the scoring MLP."""
-
-
-@dataclass(frozen=True, eq=False)
-class Encoded:
-    """The graph; what the scores need of it is kept with it."""
-
-    graph: KnowledgeGraph
-
-    @property
-    def num_entities(self) -> int:
-        return self.graph.num_entities
-
-    @property
-    def num_relations(self) -> int:
-        return self.graph.num_relations
 
 
 class ISDEA(LinkPredictor):
@@ -136,13 +121,13 @@ class ISDEA(LinkPredictor):
         """The bias b of each layer and stream [T, 2, D]."""
         return self.weights["map_biases"]
 
-    def encode(self, graph: KnowledgeGraph, seed: int = 0) -> Encoded:
+    def encode(self, graph: KnowledgeGraph, seed: int = 0) -> EncodedGraph:
         del seed
-        return Encoded(graph)
+        return EncodedGraph(graph)
 
     # -- scores -------------------------------------------------------------------------------------------------
 
-    def score_triplets(self, encoded: Encoded, triplets: Tensor) -> Tensor:
+    def score_triplets(self, encoded: EncodedGraph, triplets: Tensor) -> Tensor:
         return torch.cat([self._scores(encoded.graph, triplets[block]) for block in _blocks(len(triplets), ROWS // 4)])
 
     def training_scores(self, graph: KnowledgeGraph, rows: Tensor, seed: int, targets: Tensor | None = None) -> Tensor:
@@ -157,7 +142,7 @@ class ISDEA(LinkPredictor):
         return fused_loss(self, moves, scalars, asked, steps, rows.shape[1] - 1, recipe.positive_weight)
 
     def score_tails(
-        self, encoded: Encoded, heads: Tensor, relations: Tensor, candidates: Tensor | None = None
+        self, encoded: EncodedGraph, heads: Tensor, relations: Tensor, candidates: Tensor | None = None
     ) -> Tensor:
         if candidates is not None:
             return super().score_tails(encoded, heads, relations, candidates)

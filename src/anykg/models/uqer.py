@@ -15,7 +15,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from anykg.core.contract import LinkPredictor, Recipe, Symmetry
+from anykg.core.contract import EncodedGraph, LinkPredictor, Recipe, Symmetry
 from anykg.core.errors import ConfigError
 from anykg.data.graph import KnowledgeGraph
 from anykg.rules.evidence import Feature, evidence, features
@@ -36,21 +36,6 @@ class UQERConfig:
     def __post_init__(self) -> None:
         if not 1 <= self.length <= 3:
             raise ConfigError(f"--length: expected 1 to 3, found {self.length}.")
-
-
-@dataclass(frozen=True, eq=False)
-class Encoded:
-    """The graph; what the scores need of it is kept with it."""
-
-    graph: KnowledgeGraph
-
-    @property
-    def num_entities(self) -> int:
-        return self.graph.num_entities
-
-    @property
-    def num_relations(self) -> int:
-        return self.graph.num_relations
 
 
 class UQER(LinkPredictor):
@@ -83,9 +68,9 @@ class UQER(LinkPredictor):
         """What each weight belongs to."""
         return features(self.config.length, self.config.evidence == "graded")
 
-    def encode(self, graph: KnowledgeGraph, seed: int = 0) -> Encoded:
+    def encode(self, graph: KnowledgeGraph, seed: int = 0) -> EncodedGraph:
         del seed
-        return Encoded(graph)
+        return EncodedGraph(graph)
 
     def evidence(self, graph: KnowledgeGraph, triplets: Tensor) -> Tensor:
         """[B, F] on triplets [B, 3]."""
@@ -93,7 +78,7 @@ class UQER(LinkPredictor):
         found = evidence(graph, triplets.cpu().numpy(), length=self.config.length, graded=graded)
         return torch.from_numpy(found).to(self.weight)
 
-    def score_triplets(self, encoded: Encoded, triplets: Tensor) -> Tensor:
+    def score_triplets(self, encoded: EncodedGraph, triplets: Tensor) -> Tensor:
         parts = [
             self.evidence(encoded.graph, triplets[first : first + ROWS]) @ self.weight + self.bias
             for first in range(0, max(len(triplets), 1), ROWS)
