@@ -48,7 +48,7 @@ class HomogeneousConfig:
             raise ConfigError(f"--width: expected a multiple of --heads {self.heads}, found {self.width}.")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Encoded(EncodedGraph):
     """Entity vectors of one graph."""
 
