@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from anykg.cli.evaluate import FormatName, TaskName
-from anykg.cli.predict import Device
+from anykg.cli.options import DataDir, Device, GraphName, Trust
 from anykg.cli.reading import Reading, takes_reading
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def register(app: typer.Typer) -> None:
 
 @takes_reading()
 def check(
-    graph: Annotated[str, typer.Argument(help="A file of triples, or a dataset's name.")],
+    graph: GraphName,
     models: Annotated[str, typer.Option(help="Names, folders or hub ids; several, with commas.")] = "anykg-small",
     task: Annotated[TaskName, typer.Option(help="Ask for entities, or for relations.")] = TaskName.NODE,
     facts: Annotated[int | None, typer.Option(help="How many to hide: 500, or 100 of relations.", min=1)] = None,
@@ -49,8 +49,8 @@ def check(
     device: Device = "cpu",
     *,
     reading: Reading,
-    data_dir: Annotated[Path | None, typer.Option(help="Where the datasets are.")] = None,
-    trust: Annotated[bool, typer.Option("--trust", help="Import a checkpoint's own model class.")] = False,
+    data_dir: DataDir = None,
+    trust: Trust = False,
 ) -> None:
     import json
 

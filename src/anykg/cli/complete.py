@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from anykg.cli.predict import Device, FormatName, ModelName, format_asked, write_answers
+from anykg.cli.options import DataDir, Device, GraphName, ModelName, Trust
+from anykg.cli.predict import FormatName, format_asked, write_answers
 from anykg.cli.reading import Reading, takes_reading
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def register(app: typer.Typer) -> None:
 
 @takes_reading()
 def complete(
-    graph: Annotated[str, typer.Argument(help="A file of triples, or a dataset's name.")],
+    graph: GraphName,
     top: Annotated[int, typer.Option(help="How many facts.", min=1)] = 1000,
     relations: Names = None,
     heads: Annotated[
@@ -58,8 +59,8 @@ def complete(
     device: Device = "cpu",
     *,
     reading: Reading,
-    data_dir: Annotated[Path | None, typer.Option(help="Where the datasets are.")] = None,
-    trust: Annotated[bool, typer.Option("--trust", help="Import a checkpoint's own model class.")] = False,
+    data_dir: DataDir = None,
+    trust: Trust = False,
 ) -> None:
     from anykg.answers.complete import complete as run
     from anykg.cli.progress import progress_bar

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from anykg.cli import build, split
+from anykg.cli.options import DataDir
 from anykg.cli.reading import Reading, takes_reading
 
 if TYPE_CHECKING:
@@ -22,11 +23,6 @@ if TYPE_CHECKING:
 app = typer.Typer(help="List, describe, download, split and build datasets.", no_args_is_help=True)
 app.add_typer(build.app, name="build")
 split.register(app)
-
-DataDir = Annotated[
-    Path | None,
-    typer.Option("--data-dir", help="Where datasets are, before $ANYKG_DATA and the user's cache."),
-]
 
 
 class Format(StrEnum):

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from anykg.cli.predict import Device
+from anykg.cli.options import DataDir, Device, Trust
 from anykg.cli.reading import Reading, takes_reading
 
 EXAMPLES = """
@@ -71,8 +71,8 @@ def evaluate(
     output: Annotated[FormatName, typer.Option("--format", help="How to print.")] = FormatName.TABLE,
     out: Annotated[Path | None, typer.Option(help="Write the JSON result here as well.")] = None,
     ranks: Annotated[Path | None, typer.Option(help="Write the rank of every answer here, as TSV.")] = None,
-    data_dir: Annotated[Path | None, typer.Option(help="Where the datasets are.")] = None,
-    trust: Annotated[bool, typer.Option("--trust", help="Import a checkpoint's own model class.")] = False,
+    data_dir: DataDir = None,
+    trust: Trust = False,
     device: Device = "cpu",
     *,
     reading: Reading,

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from anykg.cli.options import DataDir, GraphName, Trust
 from anykg.cli.reading import Reading, takes_reading
 
 EXAMPLES = """
@@ -39,7 +40,7 @@ def register(app: typer.Typer) -> None:
 
 @takes_reading()
 def explain(
-    graph: Annotated[str, typer.Argument(help="A file of triples, or a dataset's name.")],
+    graph: GraphName,
     head: Annotated[str, typer.Argument(help="The subject.")],
     relation: Annotated[str, typer.Argument(help="The relation.")],
     tail: Annotated[str, typer.Argument(help="The object.")],
@@ -53,8 +54,8 @@ def explain(
     out: Annotated[Path | None, typer.Option(help="Write the JSON explanation here as well.")] = None,
     *,
     reading: Reading,
-    data_dir: Annotated[Path | None, typer.Option(help="Where the datasets are.")] = None,
-    trust: Annotated[bool, typer.Option("--trust", help="Import a checkpoint's own model class.")] = False,
+    data_dir: DataDir = None,
+    trust: Trust = False,
 ) -> None:
     from anykg.core.atomic import write_json
     from anykg.data.catalog import load_graph

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from anykg.cli.predict import Device, ModelName
+from anykg.cli.options import DataDir, Device, GraphName, ModelName, Trust
 from anykg.cli.reading import Reading, takes_reading
 
 EXAMPLES = """
@@ -28,7 +28,7 @@ def register(app: typer.Typer) -> None:
 
 @takes_reading()
 def finetune(
-    graph: Annotated[str, typer.Argument(help="A file of triples, or a dataset's name.")],
+    graph: GraphName,
     out: Annotated[Path, typer.Option(help="The folder to write to.")],
     minutes: Annotated[float, typer.Option(help="How long to train.")] = 5.0,
     model: ModelName = "anykg-small",
@@ -37,8 +37,8 @@ def finetune(
     device: Device = "cpu",
     *,
     reading: Reading,
-    data_dir: Annotated[Path | None, typer.Option(help="Where the datasets are.")] = None,
-    trust: Annotated[bool, typer.Option("--trust", help="Import a checkpoint's own model class.")] = False,
+    data_dir: DataDir = None,
+    trust: Trust = False,
 ) -> None:
     from rich.console import Console
 

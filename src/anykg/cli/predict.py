@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from anykg.cli.options import DataDir, Device, GraphName, ModelName, Trust
 from anykg.cli.reading import Reading, takes_reading
 
 if TYPE_CHECKING:
@@ -26,9 +27,6 @@ Examples:
 
   anykg predict facts.nt --queries questions.tsv --out answers.parquet
 """
-
-Device = Annotated[str, typer.Option(help="Where to compute: cpu, cuda, cuda:1, mps.")]
-ModelName = Annotated[str, typer.Option(help="A shipped model's name, a trained model's folder, or a hub id.")]
 
 
 class FormatName(StrEnum):
@@ -49,7 +47,7 @@ def register(app: typer.Typer) -> None:
 
 @takes_reading()
 def predict(
-    graph: Annotated[str, typer.Argument(help="A file of triples, or a dataset's name.")],
+    graph: GraphName,
     head: Annotated[str | None, typer.Option(help="The subject.")] = None,
     relation: Annotated[str | None, typer.Option(help="The relation.")] = None,
     tail: Annotated[str | None, typer.Option(help="The object.")] = None,
@@ -73,8 +71,8 @@ def predict(
     device: Device = "cpu",
     *,
     reading: Reading,
-    data_dir: Annotated[Path | None, typer.Option(help="Where the datasets are.")] = None,
-    trust: Annotated[bool, typer.Option("--trust", help="Import a checkpoint's own model class.")] = False,
+    data_dir: DataDir = None,
+    trust: Trust = False,
 ) -> None:
     from anykg.answers.predict import predict as answer
     from anykg.answers.questions import Question, read_name_list, read_questions

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from anykg.cli.options import DataDir
+
 if TYPE_CHECKING:
     from anykg.experiments.recipe import Cell, Experiment
 
@@ -55,7 +57,7 @@ def reproduce(
     runs: Annotated[Path, typer.Option(help="Where the runs live.")] = Path("runs"),
     results: Annotated[Path, typer.Option(help="Where the results are kept.")] = Path("results"),
     limit: Annotated[int | None, typer.Option(help="zero-shot: at most so many test triplets.", min=1)] = None,
-    data_dir: Annotated[Path | None, typer.Option(help="Where the datasets are.")] = None,
+    data_dir: DataDir = None,
     cluster: Annotated[str | None, typer.Option(help=CLUSTER)] = None,
     page: Annotated[Path, typer.Option(help="report: the page to write.")] = Path("docs/results.md"),
 ) -> None:

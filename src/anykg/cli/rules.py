@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from anykg.cli.options import DataDir, GraphName
 from anykg.cli.reading import Reading, takes_reading
 
 if TYPE_CHECKING:
@@ -82,15 +83,13 @@ class Family(StrEnum):
     ATTRIBUTE = "attribute"
 
 
-Graph = Annotated[str, typer.Argument(help="A file of triples, or a dataset's name.")]
 Count = Annotated[int, typer.Option("-k", help="How many to print.", min=1)]
-DataDir = Annotated[Path | None, typer.Option("--data-dir", help="Where the datasets are.")]
 
 
 @app.command(help=MINE)
 @takes_reading()
 def mine(
-    graph: Graph,
+    graph: GraphName,
     length: Annotated[int, typer.Option(help="Longest path in a clause, 1 to 3.", min=1, max=3)] = 3,
     nulls: Annotated[int, typer.Option(help="Shuffled graphs for the significance; 0 for none.", min=0)] = 10,
     min_support: Annotated[int, typer.Option(help="Facts that a grounding must explain.", min=1)] = 10,
@@ -147,7 +146,7 @@ def show(
 @takes_reading()
 def apply(
     rules: Annotated[str, typer.Argument(help="A file of rules, or a clause in quotes.")],
-    graph: Graph,
+    graph: GraphName,
     min_confidence: Annotated[
         float,
         typer.Option(help="Only clauses of which so many implied triplets were facts, where mined.", min=0, max=1),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from anykg.cli.options import DataDir
 from anykg.cli.reading import Reading, takes_reading
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def split(
     seed: Annotated[int, typer.Option(help="Everything random follows from it.")] = 0,
     *,
     reading: Reading,
-    data_dir: Annotated[Path | None, typer.Option(help="Where the datasets are.")] = None,
+    data_dir: DataDir = None,
 ) -> None:
     from anykg.core.atomic import write_json
     from anykg.core.errors import DataError

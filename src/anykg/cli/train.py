@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from anykg.cli.predict import Device
+from anykg.cli.options import DataDir, Device
 from anykg.cli.reading import Reading, takes_reading
 
 EXAMPLES = """
@@ -47,7 +47,7 @@ def train(
     resume: Annotated[bool, typer.Option("--resume", help="Go on where a stopped run left off.")] = False,
     weights: Annotated[str | None, typer.Option(help="Start from the weights of this model or folder.")] = None,
     grid: Annotated[bool, typer.Option("--grid", help="Choose settings by validation over the model's grid.")] = False,
-    data_dir: Annotated[Path | None, typer.Option(help="Where the datasets are.")] = None,
+    data_dir: DataDir = None,
     device: Device = "cpu",
     *,
     reading: Reading,

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from anykg.cli.options import DataDir, Trust
 from anykg.cli.reading import Reading, takes_reading
 
 EXAMPLES = """
@@ -33,8 +34,8 @@ def verify(
     dataset: Annotated[str, typer.Option(help="The graph to rename.")] = "atlas",
     count: Annotated[int, typer.Option(help="How many triplets to compare.", min=2)] = 200,
     seed: Annotated[int, typer.Option(help="Draws the renaming and the triplets.")] = 0,
-    data_dir: Annotated[Path | None, typer.Option(help="Where the datasets are.")] = None,
-    trust: Annotated[bool, typer.Option("--trust", help="Import a checkpoint's own model class.")] = False,
+    data_dir: DataDir = None,
+    trust: Trust = False,
     *,
     reading: Reading,
 ) -> None:
