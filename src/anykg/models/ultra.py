@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 import torch
@@ -51,6 +52,9 @@ class UltraConfig:
     """Layers of the relation network."""
     entity_layers: int = 6
     """Layers of the entity network."""
+    relation_ends: Literal["tail", "both"] = "tail"
+    """How (head, ?, tail) is answered: read at the tail, as published, or as the mean of reading at the tail and, with
+    the inverse relation, at the head: twice the work, and what is known of either end counts."""
 
     def __post_init__(self) -> None:
         at_least_one(self, "width", "relation_layers", "entity_layers")
@@ -159,6 +163,18 @@ class Ultra(BellmanFordPredictor):
         del seed
         edges, relations = graph.derive(entity_graph), graph.derive(relation_graph)
         return Encoded(graph.num_entities, graph.num_relations, edges, relations)
+
+    def score_relations(
+        self, encoded: Encoded, heads: Tensor, tails: Tensor, candidates: Tensor | None = None
+    ) -> Tensor:
+        at_tails = super().score_relations(encoded, heads, tails, candidates)
+        if self.config.relation_ends == "tail":
+            return at_tails
+        count = encoded.num_relations
+        if candidates is None:
+            candidates = torch.arange(count, device=heads.device).expand(len(heads), -1)
+        inverse = (candidates + count) % (2 * count)
+        return (at_tails + super().score_relations(encoded, tails, heads, inverse)) / 2
 
     def training_scores(self, graph: KnowledgeGraph, rows: Tensor, seed: int, targets: Tensor | None = None) -> Tensor:
         encoded = self.encode(graph, seed)

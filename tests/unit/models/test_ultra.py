@@ -67,6 +67,24 @@ def test_every_way_of_asking_gives_the_same_score(model):
 
 
 @torch.no_grad()
+def test_relations_read_at_both_ends_are_the_mean_of_the_fact_and_its_inverse(model):
+    graph = random_graph()
+    both = model.with_config(relation_ends="both")
+    encoded = both.encode(graph)
+    heads, tails = torch.tensor([3, 7, 39]), torch.tensor([5, 7, 0])
+    scores = both.score_relations(encoded, heads, tails)  # [3, R]
+    for relation in range(graph.num_relations):
+        there = torch.stack([heads, torch.full((3,), relation), tails], dim=1)
+        back = torch.stack([tails, torch.full((3,), relation + graph.num_relations), heads], dim=1)
+        mean = (both.score_triplets(encoded, there) + both.score_triplets(encoded, back)) / 2
+        torch.testing.assert_close(scores[:, relation], mean, atol=1e-5, rtol=1e-5)
+    asked = torch.tensor([[1, 4], [0, 0], [2, 3]])
+    some = both.score_relations(encoded, heads, tails, asked)
+    torch.testing.assert_close(some, scores.gather(1, asked), atol=1e-5, rtol=1e-5)
+    assert not torch.allclose(scores, model.score_relations(encoded, heads, tails))
+
+
+@torch.no_grad()
 def test_blocks_and_a_small_cache_change_nothing(model, monkeypatch):
     graph = random_graph()
     heads, relations = torch.arange(12), torch.arange(12) % 10
