@@ -10,13 +10,11 @@ else a random one of the same size (4,933 entities, 48,330 edges with inverses).
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -28,6 +26,7 @@ from anykg.data.vocabulary import Vocabulary
 from anykg.models.ultra import Ultra
 from anykg.ops import relational_network
 from anykg.training.losses import self_adversarial
+from benchmarks.fresh import in_fresh_process
 
 QUERIES, NEGATIVES, WIDTH, LAYERS = 16, 256, 64, 6
 ROUNDS = 4
@@ -40,8 +39,8 @@ def measure() -> dict[str, float]:
     products = 2 * QUERIES * entities * 2 * WIDTH * WIDTH * (LAYERS + 1)  # the read-out counts as a layer
     result = {}
     for name in WORKS:
-        ours, theirs = _in_fresh_process(_times, name)
-        memory = _in_fresh_process(_peak, name, False), _in_fresh_process(_peak, name, True)
+        ours, theirs = in_fresh_process(_times, name)
+        memory = in_fresh_process(_peak, name, False), in_fresh_process(_peak, name, True)
         result |= {
             f"{name}_seconds": ours,
             f"{name}_reference_seconds": theirs,
@@ -50,17 +49,12 @@ def measure() -> dict[str, float]:
             f"{name}_reference_mib": memory[1],
             f"{name}_memory_share": memory[0] / memory[1],
         }
-    ours, theirs = _in_fresh_process(_times, "forward", "training")
+    ours, theirs = in_fresh_process(_times, "forward", "training")
     return result | {
         "forward_after_training_ratio": theirs / ours,
         "product_gflops": rate / 1e9,
         "forward_share_of_product_rate": products / result["forward_seconds"] / rate,
     }
-
-
-def _in_fresh_process(function: Callable[..., Any], *arguments: object) -> Any:
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        return pool.apply(function, arguments)
 
 
 def _times(name: str, before: str | None = None) -> tuple[float, float]:
