@@ -153,13 +153,12 @@ def train(
                 value = workers.told(_validate(model, graphs, recipe, task, metric, seed) if workers.leads else None)
                 if value is not None:
                     record[f"{task}/{metric}"] = value
-                # With nothing to select on, the last weights are the best there are.
-                if value is None or state.best is None or sign * value > sign * state.best:
-                    state.best, state.stale = value, 0
-                    if workers.leads:
-                        save_weights(out, model, record)
-                else:
-                    state.stale += 1
+                # With nothing to select on, the last weights are the best there are; of equally good ones too: where
+                # validation is too easy to tell them apart, those that were trained longer know more of other graphs.
+                better = value is None or state.best is None or sign * value > sign * state.best
+                if (better or value == state.best) and workers.leads:
+                    save_weights(out, model, record)
+                state.best, state.stale = (value, 0) if better else (state.best, state.stale + 1)
             record["seconds"] = round(time.monotonic() - started, 3)
             state.log.append(record)
             stop = workers.size == 1 and stopped()  # several learn of it, all at once, from their next step

@@ -115,7 +115,7 @@ def test_best_weights_are_returned_and_saved(tmp_path: Path) -> None:
     for key, value in trained.state_dict().items():
         assert torch.equal(value, loaded.state_dict()[key])
     lines = [json.loads(line) for line in (tmp_path / "log.jsonl").open()]
-    best = max(lines, key=lambda line: line["node/mrr"])
+    best = max(lines, key=lambda line: (line["node/mrr"], line["epoch"]))
     assert json.loads((tmp_path / "model.json").read_text())["trained"]["recipe"]["epochs"] == 3
     from anykg.training.checkpoint import load_tensors
 
@@ -125,6 +125,13 @@ def test_best_weights_are_returned_and_saved(tmp_path: Path) -> None:
 def test_early_stop(tmp_path: Path) -> None:
     train("graphconv", model(), graphs(), replace(RECIPE, epochs=50, lr=0.0, patience=2), out=tmp_path)
     assert len((tmp_path / "log.jsonl").read_text().splitlines()) == 3
+
+
+def test_of_equally_good_weights_the_last_are_kept(tmp_path: Path) -> None:
+    from anykg.training.checkpoint import load_tensors
+
+    train("graphconv", model(), graphs(), replace(RECIPE, epochs=3, lr=0.0), out=tmp_path)
+    assert load_tensors(tmp_path / "weights.safetensors")[1]["epoch"] == 3
 
 
 def test_held_out_targets_are_not_in_the_message_graph() -> None:
