@@ -277,7 +277,7 @@ def test_recipes_are_checked(name: str, value: float) -> None:
 
 
 def test_training_can_start_from_given_weights(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "anykg", "train", "graphconv", "nations", "--epochs", "0", "--out"]
+    command = [sys.executable, "-m", "anykg", "train", "graphconv", "atlas", "--epochs", "0", "--out"]
     subprocess.run([*command, str(tmp_path / "first"), "--seed", "3"], check=True, capture_output=True)
     subprocess.run(
         [*command, str(tmp_path / "next"), "--weights", str(tmp_path / "first")], check=True, capture_output=True
