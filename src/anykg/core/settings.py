@@ -55,16 +55,15 @@ def changed(settings: S, values: Mapping[str, str]) -> S:
 
 
 def from_json(settings: type[S], values: Mapping[str, Any]) -> S:
-    """Settings from what `dataclasses.asdict` wrote; unknown or missing fields are refused by name."""
-    fields = {field.name: field for field in dataclasses.fields(settings)}  # type: ignore[arg-type]
-    unknown = sorted(set(values) - set(fields))
+    """Settings from what `dataclasses.asdict` wrote; unknown fields are refused by name.
+
+    A field that came later has its default, which must leave everything as it was before there was such a field.
+    """
+    unknown = sorted(set(values) - {field.name for field in dataclasses.fields(settings)})  # type: ignore[arg-type]
     if unknown:
         raise ConfigError(
             f"{settings.__name__} has no field named {', '.join(unknown)}; was it saved by a newer version?"
         )
-    missing = sorted(set(fields) - set(values))
-    if missing:
-        raise ConfigError(f"{settings.__name__} needs {', '.join(missing)}; was it saved by an older version?")
     return settings(**values)
 
 
