@@ -15,11 +15,11 @@ import numpy as np
 import polars as pl
 import scipy.sparse as sp
 
-from anykg.core.seeds import stream
-from anykg.data.graph import KnowledgeGraph
-from anykg.data.vocabulary import Vocabulary
-from anykg.ops.bfs import multi_source_bfs
-from anykg.structure.distances import adjacency, triplet_distances
+from anykg.graph.bfs import multi_source_bfs
+from anykg.graph.distances import adjacency, triplet_distances
+from anykg.graph.graph import KnowledgeGraph
+from anykg.graph.vocabulary import Vocabulary
+from anykg.seeds import stream
 
 
 def measure() -> dict[str, float]:

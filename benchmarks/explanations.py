@@ -13,10 +13,10 @@ import time
 import numpy as np
 from scipy.stats import wilcoxon
 
-from anykg.core.seeds import stream
-from anykg.data.catalog import load_task
-from anykg.explain.explanation import explain
-from anykg.training.checkpoint import load_model
+from anykg.answers.explain.explanation import explain
+from anykg.io.catalog import load_task
+from anykg.models.store import load_model
+from anykg.seeds import stream
 
 FACTS = 200
 DRAWS = 3

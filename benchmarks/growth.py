@@ -21,10 +21,10 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from anykg.core.seeds import stream
-from anykg.data.graph import KnowledgeGraph
-from anykg.data.vocabulary import Vocabulary
-from anykg.models.ultra import Ultra
+from anykg.graph.graph import KnowledgeGraph
+from anykg.graph.vocabulary import Vocabulary
+from anykg.models.nbf.ultra import Ultra
+from anykg.seeds import stream
 
 TRIPLETS = (5_000, 20_000, 50_000, 200_000, 500_000, 2_000_000, 10_000_000)
 RELATIONS = 200

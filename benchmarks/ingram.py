@@ -19,13 +19,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from anykg.core.seeds import stream
-from anykg.data.graph import KnowledgeGraph
-from anykg.data.negatives import corrupt
-from anykg.data.spanning import resplit
-from anykg.data.vocabulary import Vocabulary
-from anykg.models.ingram import AttentionLayer, Edges, InGram
-from anykg.ops.segment import Arrivals
+from anykg.graph.graph import KnowledgeGraph
+from anykg.graph.vocabulary import Vocabulary
+from anykg.models.ingram.ingram import AttentionLayer, Edges, InGram
+from anykg.models.ingram.segment import Arrivals
+from anykg.seeds import stream
+from anykg.training.negatives import corrupt
+from anykg.training.spanning import resplit
 from benchmarks.fresh import in_fresh_process
 
 _SAMPLES = 10

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import torch
 
-from anykg.data.catalog import load_task
-from anykg.models.isdea import ISDEA, ISDEAConfig
+from anykg.io.catalog import load_task
+from anykg.models.isdea.isdea import ISDEA, ISDEAConfig
 from anykg.training.adam import Adam
 from anykg.training.epoch import Batch, draw_epoch
 from anykg.training.losses import loss_of

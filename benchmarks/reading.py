@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from anykg.data.read import read_graph
+from anykg.io.read import read_graph
 
 TRIPLETS = 1_000_000
 ENTITIES = 100_000

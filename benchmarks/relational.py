@@ -20,11 +20,11 @@ from unittest.mock import patch
 import numpy as np
 import torch
 
-from anykg.core.seeds import stream
-from anykg.data.graph import KnowledgeGraph
-from anykg.data.vocabulary import Vocabulary
-from anykg.models.ultra import Ultra
-from anykg.ops import relational_network
+from anykg.graph.graph import KnowledgeGraph
+from anykg.graph.vocabulary import Vocabulary
+from anykg.models.nbf import fast
+from anykg.models.nbf.ultra import Ultra
+from anykg.seeds import stream
 from anykg.training.losses import self_adversarial
 from benchmarks.fresh import in_fresh_process
 
@@ -111,8 +111,8 @@ WORKS = {"forward": _forward, "training": _training}
 @contextmanager
 def _reference() -> Iterator[None]:
     with (
-        patch("anykg.models.ultra.propagate", relational_network.propagate_reference),
-        patch.object(relational_network, "_fused", lambda states: False),
+        patch("anykg.models.nbf.ultra.propagate", fast.propagate_reference),
+        patch.object(fast, "_fused", lambda states: False),
     ):
         yield
 

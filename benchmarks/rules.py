@@ -11,7 +11,7 @@ import resource
 import sys
 import time
 
-from anykg.data.catalog import load_graph, load_task
+from anykg.io.catalog import load_graph, load_task
 from anykg.rules.mine import mine
 
 

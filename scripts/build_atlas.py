@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-TARGET = Path(__file__).parents[1] / "src" / "anykg" / "data" / "embedded" / "atlas.tsv.gz"
+TARGET = Path(__file__).parents[1] / "src" / "anykg" / "io" / "embedded" / "atlas.tsv.gz"
 CONTINENTS = ("002", "003", "005", "009", "142", "150")
 """UN codes: Africa, North America, South America, Oceania, Asia, Europe."""
 GROUPS = ("UN", "EU")

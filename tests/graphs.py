@@ -3,8 +3,8 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from anykg.data.graph import KnowledgeGraph
-from anykg.data.vocabulary import Vocabulary
+from anykg.graph.graph import KnowledgeGraph
+from anykg.graph.vocabulary import Vocabulary
 
 
 def random_graph(entities: int, relations: int, triplets: int, seed: int = 0) -> KnowledgeGraph:

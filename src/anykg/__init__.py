@@ -17,22 +17,22 @@ if TYPE_CHECKING:
     from anykg.answers.predict import predict as predict
     from anykg.answers.questions import Question as Question
     from anykg.answers.table import Answers as Answers
-    from anykg.core.contract import LinkPredictor as LinkPredictor
-    from anykg.core.contract import Symmetry as Symmetry
-    from anykg.data.graph import KnowledgeGraph as KnowledgeGraph
-    from anykg.data.read import read_graph as read_graph
-    from anykg.training.checkpoint import load_model as load_model
+    from anykg.graph.graph import KnowledgeGraph as KnowledgeGraph
+    from anykg.io.read import read_graph as read_graph
+    from anykg.models.base import LinkPredictor as LinkPredictor
+    from anykg.models.base import Symmetry as Symmetry
+    from anykg.models.store import load_model as load_model
 
 _PLACES = {
     "Answers": "anykg.answers.table",
-    "KnowledgeGraph": "anykg.data.graph",
-    "LinkPredictor": "anykg.core.contract",
+    "KnowledgeGraph": "anykg.graph.graph",
+    "LinkPredictor": "anykg.models.base",
     "Question": "anykg.answers.questions",
-    "Symmetry": "anykg.core.contract",
+    "Symmetry": "anykg.models.base",
     "check": "anykg.answers.check",
-    "load_model": "anykg.training.checkpoint",
+    "load_model": "anykg.models.store",
     "predict": "anykg.answers.predict",
-    "read_graph": "anykg.data.read",
+    "read_graph": "anykg.io.read",
 }
 
 __all__ = [

@@ -6,9 +6,9 @@ import pytest
 from typer.testing import CliRunner
 
 from anykg.cli.data import app
-from anykg.core.errors import ConfigError, DataError
-from anykg.data.layouts import read_task
-from anykg.data.write import write_graph
+from anykg.errors import ConfigError, DataError
+from anykg.io.layouts import read_task
+from anykg.io.write import write_graph
 from graphs import random_graph
 
 

@@ -10,8 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from anykg.cli.main import app
-from anykg.core.errors import InputError
-from anykg.data.catalog import find, get_dataset
+from anykg.errors import InputError
+from anykg.io.catalog import find, get_dataset
 
 FACTS = "".join(f"person{i}\tknows\tperson{(i * 7 + 1) % 30}\nperson{i}\tlikes\tthing{i % 5}\n" for i in range(30))
 
@@ -85,7 +85,7 @@ def test_help_has_examples(command: list[str]) -> None:
 def test_verify_a_users_own_model(facts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "mine.py").write_text(
         "from anykg.models.random import RandomConfig, RandomScorer\n"
-        "from anykg.core.contract import Symmetry\n"
+        "from anykg.models.base import Symmetry\n"
         "class Cheat(RandomScorer):\n    symmetry = Symmetry.EXACT\n"
     )
     monkeypatch.chdir(tmp_path)

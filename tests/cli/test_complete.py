@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from anykg.cli.complete import duration
 from anykg.cli.main import app
-from anykg.core.errors import InputError
+from anykg.errors import InputError
 
 FACTS = "".join(
     f"p{i}\tknows\tp{(i * 7 + 1) % 90}\np{i}\tlikes\tt{i % 5}\np{i}\tin\tc{i % 8}\n" for i in range(90)

@@ -10,10 +10,10 @@ import pytest
 from typer.testing import CliRunner
 
 from anykg.cli.data import app
-from anykg.core.errors import InputError
-from anykg.data import catalog
-from anykg.data.catalog import get_dataset
-from anykg.data.datasets import DATASETS
+from anykg.errors import InputError
+from anykg.io import catalog
+from anykg.io.catalog import get_dataset
+from anykg.io.datasets import DATASETS
 
 FACTS = "a,likes,b\nb,likes,a\nb,knows,c\n"
 
@@ -123,7 +123,7 @@ def test_fetch_downloads_then_stats_read_it(run, tmp_path, monkeypatch):
     serve = ThreadingHTTPServer(("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=public))
     row = replace(get_dataset("umls"), source=f"http://127.0.0.1:{serve.server_port}/transductive/UMLS")
     monkeypatch.setitem(catalog._BY_NAME, "umls", row)
-    monkeypatch.setattr("anykg.data.fetch.known_checksums", dict)
+    monkeypatch.setattr("anykg.io.fetch.known_checksums", dict)
     thread = threading.Thread(target=serve.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:

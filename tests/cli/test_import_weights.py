@@ -5,8 +5,8 @@ import torch
 from typer.testing import CliRunner
 
 from anykg.cli.main import app
-from anykg.core.errors import CheckpointError
-from anykg.training.checkpoint import load_model
+from anykg.errors import CheckpointError
+from anykg.models.store import load_model
 
 
 @pytest.mark.parametrize(

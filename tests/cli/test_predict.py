@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from anykg.cli.main import app
-from anykg.core.errors import InputError
+from anykg.errors import InputError
 
 
 def call(*arguments: object) -> str:

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from anykg.cli.main import app
-from anykg.core.errors import InputError
+from anykg.errors import InputError
 
 COUPLES = "".join(
     f"m{i}\twed\tw{i}\nw{i}\tin\ttown{i % 4}\n" + (f"m{i}\tin\ttown{i % 4}\n" if i else "") for i in range(12)

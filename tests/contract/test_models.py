@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from anykg.core.contract import LinkPredictor, Symmetry
-from anykg.data.graph import KnowledgeGraph
 from anykg.evaluation.symmetry import sample_triplets, separates, verify
+from anykg.graph.graph import KnowledgeGraph
+from anykg.models.base import LinkPredictor, Symmetry
 from anykg.models.registry import MODELS
 from graphs import named, random_graph
 

@@ -6,10 +6,10 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from anykg.data.graph import KnowledgeGraph
-from anykg.models.ingram import Edges, Encoded, build_edges, import_ingram_weights
-from anykg.ops.segment import arrivals
-from anykg.structure.affinity import TIE, relation_graph
+from anykg.graph.graph import KnowledgeGraph
+from anykg.models.ingram.affinity import TIE, relation_graph
+from anykg.models.ingram.ingram import Edges, Encoded, build_edges, import_ingram_weights
+from anykg.models.ingram.segment import arrivals
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from anykg.data.graph import KnowledgeGraph
-from anykg.models.isdea import ISDEA, ISDEAConfig, distance_features, import_isdea_weights
+from anykg.graph.graph import KnowledgeGraph
+from anykg.models.isdea.isdea import ISDEA, ISDEAConfig, distance_features, import_isdea_weights
 
 pytestmark = pytest.mark.slow
 

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from anykg.data.graph import KnowledgeGraph
+from anykg.graph.graph import KnowledgeGraph
 from anykg.models import ultra as module
-from anykg.models.ultra import Ultra, import_ultra_weights
-from anykg.ops import relational_network
-from anykg.ops.relational_network import propagate_reference
+from anykg.models.nbf import fast
+from anykg.models.nbf.fast import propagate_reference
+from anykg.models.nbf.ultra import Ultra, import_ultra_weights
 
 TASKS = ["EN2FR", "DB2YG"]
 
@@ -42,7 +42,7 @@ def test_scores_and_ranks_are_the_published_ones(model, case, path, monkeypatch)
     graph, golden = case
     if path == "reference":
         monkeypatch.setattr(module, "propagate", propagate_reference)
-        monkeypatch.setattr(relational_network, "_fused", lambda states: False)
+        monkeypatch.setattr(fast, "_fused", lambda states: False)
     columns = graph.entities.ids(golden["entities"])
     place = np.empty(graph.num_entities, np.int64)
     place[columns] = np.arange(len(columns))

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import numpy as np
 
-from anykg.core.atomic import write_json
-from anykg.core.contract import LinkPredictor
-from anykg.data.graph import KnowledgeGraph
+from anykg.atomic import write_json
 from anykg.evaluation.protocol import Task
+from anykg.graph.graph import KnowledgeGraph
+from anykg.models.base import LinkPredictor
 
 BINS = 15
 FEWEST = 20

@@ -17,16 +17,16 @@ import numpy as np
 from anykg.answers import calibration
 from anykg.answers.hidden import Asked, ask_back, hide
 from anykg.answers.ranking import Progress
-from anykg.core.contract import LinkPredictor
-from anykg.core.errors import ConfigError
-from anykg.core.seeds import stream
-from anykg.data.catalog import load_graph
-from anykg.data.graph import KnowledgeGraph
+from anykg.errors import ConfigError
 from anykg.evaluation.metrics import HITS
 from anykg.evaluation.protocol import Task
 from anykg.evaluation.strata import STRATA
-from anykg.structure.twins import twins
-from anykg.training.checkpoint import DEFAULT_MODEL, load_model
+from anykg.graph.graph import KnowledgeGraph
+from anykg.graph.twins import twins
+from anykg.io.catalog import load_graph
+from anykg.models.base import LinkPredictor
+from anykg.models.store import DEFAULT_MODEL, load_model
+from anykg.seeds import stream
 
 FACTS = {"node": 500, "relation": 100}
 """Facts that are hidden unless said otherwise: a question about a relation costs a pass for each of them."""

@@ -26,11 +26,11 @@ import torch
 from anykg.answers.calibration import digest_of
 from anykg.answers.ranking import HEAD, RELATION, TAIL, Limits, Progress, allowed_answers, scored, top
 from anykg.answers.table import Answers, table_of
-from anykg.core.atomic import atomic_path
-from anykg.core.contract import LinkPredictor
-from anykg.core.errors import DataError, Interrupted
-from anykg.data.graph import KnowledgeGraph
-from anykg.structure.twins import twins
+from anykg.atomic import atomic_path
+from anykg.errors import DataError, Interrupted
+from anykg.graph.graph import KnowledgeGraph
+from anykg.graph.twins import twins
+from anykg.models.base import LinkPredictor
 
 SLICE = 64
 """Questions between two points from which to go on."""

@@ -13,13 +13,13 @@ import numpy as np
 import torch
 
 from anykg.answers.ranking import HEAD, RELATION, TAIL, Progress, scored, top
-from anykg.core.contract import LinkPredictor
-from anykg.core.errors import DataError
-from anykg.core.seeds import stream
-from anykg.data.graph import KnowledgeGraph
+from anykg.errors import DataError
 from anykg.evaluation.protocol import PROTOCOLS, Task
 from anykg.evaluation.ranks import rank
 from anykg.evaluation.strata import half_links
+from anykg.graph.graph import KnowledgeGraph
+from anykg.models.base import LinkPredictor
+from anykg.seeds import stream
 
 SHARE = 0.05
 """Of the facts, hidden at a time."""

@@ -18,12 +18,12 @@ from anykg.answers.check import check
 from anykg.answers.questions import Question, as_questions, ids_of, look_up
 from anykg.answers.ranking import RELATION, Limits, Progress, best_answers
 from anykg.answers.table import Answers, table_of
-from anykg.core.contract import LinkPredictor
-from anykg.core.errors import ConfigError, InputError
-from anykg.data.catalog import load_graph
-from anykg.data.graph import KnowledgeGraph
+from anykg.errors import ConfigError, InputError
 from anykg.evaluation.protocol import Task
-from anykg.training.checkpoint import DEFAULT_MODEL, load_model
+from anykg.graph.graph import KnowledgeGraph
+from anykg.io.catalog import load_graph
+from anykg.models.base import LinkPredictor
+from anykg.models.store import DEFAULT_MODEL, load_model
 
 Asked = Question | Mapping[str, str | None] | Sequence[str | None]
 

@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from anykg.core.errors import ConfigError, DataError, UnknownName
-from anykg.data.graph import KnowledgeGraph
-from anykg.data.read import read_names
-from anykg.data.source import load
-from anykg.data.vocabulary import Vocabulary
+from anykg.errors import ConfigError, DataError, UnknownName
+from anykg.graph.graph import KnowledgeGraph
+from anykg.graph.vocabulary import Vocabulary
+from anykg.io.read import read_names
+from anykg.io.source import load
 
 PLACES = ("head", "relation", "tail")
 HEAD, RELATION, TAIL = range(3)
@@ -92,7 +92,7 @@ def _json_lines(path: Path, data: bytes) -> pl.DataFrame:
 
 def read_name_list(path: Path | str) -> list[str]:
     """Names from a file, one a line; blank lines are skipped."""
-    from anykg.data.delimited import decode
+    from anykg.io.delimited import decode
 
     names = [line.rstrip("\r") for line in decode(load(path)).split("\n")]
     return [name for name in names if name.strip()]

@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from anykg.core.contract import LinkPredictor
-from anykg.data.graph import KnowledgeGraph, Ragged
+from anykg.graph.graph import KnowledgeGraph, Ragged
+from anykg.models.base import LinkPredictor
 
 HEAD, RELATION, TAIL = range(3)
 SCORES_AT_ONCE = 1 << 22

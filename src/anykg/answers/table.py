@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from rich.table import Table
 
-    from anykg.data.graph import KnowledgeGraph
-    from anykg.data.vocabulary import Vocabulary
+    from anykg.graph.graph import KnowledgeGraph
+    from anykg.graph.vocabulary import Vocabulary
 
 SHOWN_ROWS = 50
 PLACES = ("head", "relation", "tail")

@@ -10,8 +10,8 @@ import typer
 from anykg.cli.reading import Reading, takes_reading
 
 if TYPE_CHECKING:
-    from anykg.data.build.raw import Keep
-    from anykg.data.graph import KnowledgeGraph
+    from anykg.benchmarks.build.raw import Keep
+    from anykg.graph.graph import KnowledgeGraph
 
 app = typer.Typer(help="Build benchmarks from raw graphs of any size.", no_args_is_help=True)
 
@@ -37,11 +37,11 @@ def pediatypes(
 
     Example: anykg data build pediatypes en.nt.gz fr.nt.gz --out data --nodes 5000 --edges 40000 --max-degree 50
     """
-    from anykg.core.atomic import write_json
-    from anykg.core.errors import ConfigError
-    from anykg.data.build import pediatypes as builder
-    from anykg.data.build.folders import write_task
-    from anykg.data.build.report import described
+    from anykg.atomic import write_json
+    from anykg.benchmarks.build import pediatypes as builder
+    from anykg.benchmarks.build.folders import write_task
+    from anykg.benchmarks.build.report import described
+    from anykg.errors import ConfigError
 
     size = builder.SampleSize(nodes, edges, max_degree)
     names = [path.name.split(".")[0] for path in raw]
@@ -81,12 +81,12 @@ def wikitopics(
 
     Example: anykg data build wikitopics wikidata5m.txt.gz --topics topics.tsv --out data
     """
+    from anykg.atomic import write_json
+    from anykg.benchmarks.build import wikitopics as builder
+    from anykg.benchmarks.build.folders import write_task
+    from anykg.benchmarks.build.report import described
     from anykg.cli.progress import progress_bar
-    from anykg.core.atomic import write_json
-    from anykg.core.errors import DataError
-    from anykg.data.build import wikitopics as builder
-    from anykg.data.build.folders import write_task
-    from anykg.data.build.report import described
+    from anykg.errors import DataError
 
     size = builder.FireSize(nodes, burning, query)
     topic_of = builder.read_topics(topics)
@@ -112,8 +112,8 @@ def wikitopics(
 
 def _read(path: Path, reading: Reading, keep: Keep | None = None) -> tuple[KnowledgeGraph, int]:
     """A raw graph, read under a bar, and how many triplets were left out."""
+    from anykg.benchmarks.build.raw import read_raw
     from anykg.cli.progress import progress_bar
-    from anykg.data.build.raw import read_raw
 
     with progress_bar(f"reading {path.name}") as advance:
         graph, left_out = read_raw(path, keep=keep, progress=advance, **reading)

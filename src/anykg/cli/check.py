@@ -56,11 +56,11 @@ def check(
 
     from anykg.answers.check import check as run
     from anykg.answers.check import compare
+    from anykg.atomic import write_json
     from anykg.cli.progress import progress_bar
-    from anykg.core.atomic import write_json
-    from anykg.core.devices import device_named
-    from anykg.data.catalog import load_graph
-    from anykg.training.checkpoint import load_model
+    from anykg.devices import device_named
+    from anykg.io.catalog import load_graph
+    from anykg.models.store import load_model
 
     place = device_named(device)
     names = list(dict.fromkeys(models.split(",")))

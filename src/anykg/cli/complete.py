@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from anykg.answers.complete import Estimate
-    from anykg.data.vocabulary import Vocabulary
+    from anykg.graph.vocabulary import Vocabulary
 
 EXAMPLES = """
 List the most plausible facts that a graph does not have.
@@ -64,9 +64,9 @@ def complete(
 ) -> None:
     from anykg.answers.complete import complete as run
     from anykg.cli.progress import progress_bar
-    from anykg.core.devices import device_named
-    from anykg.data.catalog import load_graph
-    from anykg.training.checkpoint import load_model
+    from anykg.devices import device_named
+    from anykg.io.catalog import load_graph
+    from anykg.models.store import load_model
 
     written_as = format_asked(format, out, graph)
     place = device_named(device)

@@ -16,9 +16,9 @@ from anykg.cli.options import DataDir
 from anykg.cli.reading import Reading, takes_reading
 
 if TYPE_CHECKING:
-    from anykg.data.datasets import Dataset
-    from anykg.data.fetch import Fetched
-    from anykg.data.statistics import GraphStatistics
+    from anykg.benchmarks.statistics import GraphStatistics
+    from anykg.io.datasets import Dataset
+    from anykg.io.fetch import Fetched
 
 app = typer.Typer(help="List, describe, download, split and build datasets.", no_args_is_help=True)
 app.add_typer(build.app, name="build")
@@ -40,8 +40,8 @@ def list_datasets(data_dir: DataDir = None) -> None:
 
     Example: anykg data list
     """
-    from anykg.data.catalog import find
-    from anykg.data.datasets import DATASETS
+    from anykg.io.catalog import find
+    from anykg.io.datasets import DATASETS
 
     table = Table(Column("name", no_wrap=True), "family", *_numeric("nodes", "relations", "observed", "asked"))
     table.add_column("where", overflow="fold")
@@ -67,9 +67,9 @@ def stats(
 
     Example: anykg data stats facts.csv --columns htr --format json
     """
-    from anykg.data.catalog import load_task, locate
-    from anykg.data.read import read_with_report
-    from anykg.data.statistics import graph_statistics, plot_degrees, task_statistics
+    from anykg.benchmarks.statistics import graph_statistics, plot_degrees, task_statistics
+    from anykg.io.catalog import load_task, locate
+    from anykg.io.read import read_with_report
 
     located = locate(name, data_dir)
     detected: list[str] = []
@@ -103,7 +103,7 @@ def fetch(
 
     Example: anykg data fetch EN-FR wikitopics:art --data-dir data
     """
-    from anykg.data.catalog import data_dirs, get_dataset
+    from anykg.io.catalog import data_dirs, get_dataset
 
     directory = data_dirs(data_dir)[0]
     for row in [get_dataset(name) for name in names]:
@@ -115,7 +115,7 @@ def _fetch(row: Dataset, directory: Path) -> list[Fetched]:
     """Fetch one dataset under a bar with the time left."""
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-    from anykg.data.fetch import fetch as fetch_dataset
+    from anykg.io.fetch import fetch as fetch_dataset
 
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
@@ -127,7 +127,7 @@ def _fetch(row: Dataset, directory: Path) -> list[Fetched]:
 
 def _statistics_table(rows: list[GraphStatistics]) -> Table:
     """One column a graph: names of graphs are short, their measures many."""
-    from anykg.data.statistics import quantile
+    from anykg.benchmarks.statistics import quantile
 
     table = Table("", *_numeric(*(row.name for row in rows)))
     measures = {

@@ -27,9 +27,9 @@ def demo() -> None:
     from anykg.answers.questions import Question, look_up
     from anykg.cli.check import print_report
     from anykg.cli.progress import progress_bar
-    from anykg.data.catalog import load_graph
     from anykg.evaluation.symmetry import verify
-    from anykg.training.checkpoint import DEFAULT_MODEL, load_model
+    from anykg.io.catalog import load_graph
+    from anykg.models.store import DEFAULT_MODEL, load_model
 
     atlas, model, console = load_graph("atlas"), load_model(DEFAULT_MODEL), Console()
     typer.echo(

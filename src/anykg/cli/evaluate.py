@@ -79,17 +79,17 @@ def evaluate(
 ) -> None:
     import json
 
+    from anykg.atomic import atomic_path, write_json
     from anykg.cli.progress import progress_bar
     from anykg.cli.settings import configured
-    from anykg.core.atomic import atomic_path, write_json
-    from anykg.core.devices import device_named
-    from anykg.core.errors import ConfigError, DataError, UnknownName
-    from anykg.data.catalog import load_task
+    from anykg.devices import device_named
+    from anykg.errors import ConfigError, DataError, UnknownName
     from anykg.evaluation import evaluate as run
     from anykg.evaluation.protocol import protocol_named
     from anykg.evaluation.ranks import Ties
     from anykg.evaluation.report import as_json, as_table
-    from anykg.training.checkpoint import load_model
+    from anykg.io.catalog import load_task
+    from anykg.models.store import load_model
 
     if ties is not None and ties not in list(Ties):
         raise UnknownName("rule for ties", ties, [rule.value for rule in Ties])

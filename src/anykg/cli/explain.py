@@ -57,12 +57,12 @@ def explain(
     data_dir: DataDir = None,
     trust: Trust = False,
 ) -> None:
-    from anykg.core.atomic import write_json
-    from anykg.data.catalog import load_graph
-    from anykg.explain.explanation import explain as run
-    from anykg.explain.picture import can_draw, draw
-    from anykg.explain.show import as_json, as_text
-    from anykg.training.checkpoint import load_model
+    from anykg.answers.explain.explanation import explain as run
+    from anykg.answers.explain.picture import can_draw, draw
+    from anykg.answers.explain.show import as_json, as_text
+    from anykg.atomic import write_json
+    from anykg.io.catalog import load_graph
+    from anykg.models.store import load_model
 
     if picture:
         can_draw(picture)

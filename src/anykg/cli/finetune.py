@@ -44,9 +44,9 @@ def finetune(
 
     from anykg.answers.calibration import digest_of
     from anykg.cli.progress import progress_bar
-    from anykg.core.devices import device_named
-    from anykg.data.catalog import load_graph
-    from anykg.training.checkpoint import folder_of, load_model, read_description
+    from anykg.devices import device_named
+    from anykg.io.catalog import load_graph
+    from anykg.models.store import folder_of, load_model, read_description
     from anykg.training.finetune import finetune as run
 
     place = device_named(device)

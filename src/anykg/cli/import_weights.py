@@ -27,10 +27,10 @@ def import_weights(
     file: Annotated[Path, typer.Argument(help="A .pth or .safetensors file.")],
     out: Annotated[Path, typer.Option(help="The folder to write to.")],
 ) -> None:
-    from anykg.core.errors import ConfigError
-    from anykg.core.provenance import provenance
-    from anykg.training.checkpoint import MODEL_FILE, save_description, save_weights
-    from anykg.training.foreign import import_weights as read
+    from anykg.errors import ConfigError
+    from anykg.models.published import import_weights as read
+    from anykg.models.store import MODEL_FILE, save_description, save_weights
+    from anykg.provenance import provenance
 
     if (out / MODEL_FILE).exists():
         raise ConfigError(f"{out}: holds a model already; give another --out.")

@@ -27,7 +27,7 @@ from anykg.cli import (
     train,
     verify,
 )
-from anykg.core.errors import InputError, Interrupted
+from anykg.errors import InputError, Interrupted
 
 app = typer.Typer(
     name="anykg",

@@ -28,10 +28,10 @@ def models(name: Annotated[str | None, typer.Argument(help="A model's name or MO
     from rich.console import Console
     from rich.table import Table
 
-    from anykg.core.contract import Recipe
-    from anykg.core.settings import describe
+    from anykg.models.base import Recipe
     from anykg.models.registry import MODELS
-    from anykg.training.checkpoint import folder_of, read_description, shipped
+    from anykg.models.store import folder_of, read_description, shipped
+    from anykg.settings import describe
 
     console = Console()
     if name is None:

@@ -77,10 +77,10 @@ def predict(
     from anykg.answers.predict import predict as answer
     from anykg.answers.questions import Question, read_name_list, read_questions
     from anykg.cli.progress import progress_bar
-    from anykg.core.devices import device_named
-    from anykg.core.errors import ConfigError
-    from anykg.data.catalog import load_graph
-    from anykg.training.checkpoint import load_model
+    from anykg.devices import device_named
+    from anykg.errors import ConfigError
+    from anykg.io.catalog import load_graph
+    from anykg.models.store import load_model
 
     written_as = format_asked(format, out, graph, queries, candidates)
     if queries is None:
@@ -119,8 +119,8 @@ def predict(
 
 def format_asked(format: FormatName | None, out: Path | None, *inputs: Path | str | None) -> str | None:
     """The format to write in, None for a table; complains before anything is computed, also if an input would go."""
-    from anykg.core.errors import ConfigError
-    from anykg.data.write import ROW_EXTENSIONS, format_of
+    from anykg.errors import ConfigError
+    from anykg.io.write import ROW_EXTENSIONS, format_of
 
     given = None if format is None else format.value
     if out is not None:
@@ -138,7 +138,7 @@ def write_answers(answers: Answers, format: str | None, out: Path | None, nothin
     """Print a table or text (`nothing` if there are no answers), or write a file."""
     from rich.console import Console
 
-    from anykg.data.write import encode_rows, write_rows
+    from anykg.io.write import encode_rows, write_rows
 
     if out is not None:
         write_rows(answers.frame, out, format)

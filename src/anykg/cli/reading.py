@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from anykg.data.catalog import Reading
+from anykg.io.catalog import Reading
 
 
 class Literals(StrEnum):

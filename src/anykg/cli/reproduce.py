@@ -10,7 +10,7 @@ import typer
 from anykg.cli.options import DataDir
 
 if TYPE_CHECKING:
-    from anykg.experiments.recipe import Cell, Experiment
+    from anykg.benchmarks.experiment import Cell, Experiment
 
 EXAMPLES = """
 Run one of the paper's tables or figures and set our figures beside the paper's.
@@ -61,9 +61,9 @@ def reproduce(
     cluster: Annotated[str | None, typer.Option(help=CLUSTER)] = None,
     page: Annotated[Path, typer.Option(help="report: the page to write.")] = Path("docs/results.md"),
 ) -> None:
-    from anykg.experiments.recipe import load_experiment
-    from anykg.experiments.report import collect
-    from anykg.experiments.runs import claimed, run_all
+    from anykg.benchmarks.experiment import load_experiment
+    from anykg.benchmarks.report import collect
+    from anykg.benchmarks.runs import claimed, run_all
 
     if name == "zero-shot":
         _zero_shot(models, tasks, limit, results, data_dir)
@@ -83,7 +83,7 @@ def reproduce(
     if cluster is None:
         missing = run_all(part, runs, data_dir=data_dir, minutes=budget, tell=tell)
     else:
-        from anykg.experiments.cluster import run_on
+        from anykg.benchmarks.cluster import run_on
 
         missing = run_on(cluster, part, runs, data_dir=data_dir, minutes=budget, tell=tell)
     with claimed(results / whole.home, wait=True):  # another process may be gathering its own runs
@@ -97,11 +97,11 @@ def _write(experiment: Experiment, results: Path) -> None:
     """Tables, and plots where matplotlib is installed."""
     from importlib.util import find_spec
 
-    from anykg.experiments.report import write_tables
+    from anykg.benchmarks.report import write_tables
 
     found = write_tables(experiment, results)
     if find_spec("matplotlib"):
-        from anykg.experiments.plots import draw
+        from anykg.benchmarks.plots import draw
 
         draw(experiment, found, results)
     elif experiment.plot:
@@ -109,20 +109,20 @@ def _write(experiment: Experiment, results: Path) -> None:
 
 
 def _statistics(results: Path, data_dir: Path | None) -> None:
-    from anykg.experiments import statistics
+    from anykg.benchmarks import statistics_table
 
-    statistics.run(results, data_dir)
-    statistics.write_tables(results)
-    typer.echo(f"Tables: {results / statistics.NAME / 'table.md'} and .csv.")
+    statistics_table.run(results, data_dir)
+    statistics_table.write_tables(results)
+    typer.echo(f"Tables: {results / statistics_table.NAME / 'table.md'} and .csv.")
 
 
 def _report(results: Path, page: Path) -> None:
-    from anykg.core.atomic import write_text
-    from anykg.experiments import statistics, zero_shot
-    from anykg.experiments.overview import EXPERIMENTS, results_page
-    from anykg.experiments.recipe import load_experiment
+    from anykg.atomic import write_text
+    from anykg.benchmarks import statistics_table, zero_shot
+    from anykg.benchmarks.experiment import load_experiment
+    from anykg.benchmarks.overview import EXPERIMENTS, results_page
 
-    statistics.write_tables(results)
+    statistics_table.write_tables(results)
     if (results / zero_shot.NAME / zero_shot.CELLS_FILE).exists():
         zero_shot.write_table(results)
     for name in EXPERIMENTS:
@@ -132,9 +132,9 @@ def _report(results: Path, page: Path) -> None:
 
 
 def _zero_shot(models: str | None, tasks: str | None, limit: int | None, results: Path, data_dir: Path | None) -> None:
-    from anykg.core.errors import ConfigError
-    from anykg.experiments.zero_shot import GRAPHS, LIMITS, run, write_table
-    from anykg.training.checkpoint import DEFAULT_MODEL, load_model
+    from anykg.benchmarks.zero_shot import GRAPHS, LIMITS, run, write_table
+    from anykg.errors import ConfigError
+    from anykg.models.store import DEFAULT_MODEL, load_model
 
     names = models.split(",") if models else [DEFAULT_MODEL]
     called = [Path(name).name for name in names]

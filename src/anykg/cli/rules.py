@@ -102,7 +102,7 @@ def mine(
     data_dir: DataDir = None,
 ) -> None:
     from anykg.cli.progress import progress_bar
-    from anykg.data.catalog import load_graph
+    from anykg.io.catalog import load_graph
     from anykg.rules.ground import best_groundings
     from anykg.rules.mine import mine as run
     from anykg.rules.store import as_json, rule_set, save_rules
@@ -159,9 +159,9 @@ def apply(
     data_dir: DataDir = None,
 ) -> None:
     from anykg.cli.progress import progress_bar
-    from anykg.core.errors import ConfigError
-    from anykg.data.catalog import load_graph
-    from anykg.data.write import write_rows
+    from anykg.errors import ConfigError
+    from anykg.io.catalog import load_graph
+    from anykg.io.write import write_rows
     from anykg.rules.apply import apply as run
     from anykg.rules.clause import parse
     from anykg.rules.store import load_rules

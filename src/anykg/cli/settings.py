@@ -6,9 +6,9 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from anykg.core.contract import LinkPredictor, Recipe
-from anykg.core.errors import ConfigError, nearest
-from anykg.core.settings import changed
+from anykg.errors import ConfigError, nearest
+from anykg.models.base import LinkPredictor, Recipe
+from anykg.settings import changed
 
 
 def parse_settings(arguments: Sequence[str], model: type[LinkPredictor]) -> tuple[Any, Recipe]:

@@ -12,7 +12,7 @@ from anykg.cli.options import DataDir
 from anykg.cli.reading import Reading, takes_reading
 
 if TYPE_CHECKING:
-    from anykg.data.graph import KnowledgeGraph
+    from anykg.graph.graph import KnowledgeGraph
 
 SHOWN = 20
 """So many names of what was dropped are printed; the report has them all."""
@@ -52,13 +52,13 @@ def split(
     reading: Reading,
     data_dir: DataDir = None,
 ) -> None:
-    from anykg.core.atomic import write_json
-    from anykg.core.errors import DataError
-    from anykg.data.build.folders import write_folder, write_task
-    from anykg.data.build.report import described
-    from anykg.data.catalog import locate
-    from anykg.data.inductive import split_by_kind
-    from anykg.data.leakage import leakage_of
+    from anykg.atomic import write_json
+    from anykg.benchmarks.build.folders import write_folder, write_task
+    from anykg.benchmarks.build.report import described
+    from anykg.benchmarks.inductive import split_by_kind
+    from anykg.benchmarks.leakage import leakage_of
+    from anykg.errors import DataError
+    from anykg.io.catalog import locate
 
     name = locate(graph, data_dir).name.split(".")[0]
     whole = _whole(graph, data_dir, reading)
@@ -92,7 +92,7 @@ def split(
 
 def _whole(graph: str, data_dir: Path | None, reading: Reading) -> KnowledgeGraph:
     """All facts: of a task, those of its four parts."""
-    from anykg.data.catalog import load_graph, load_task, locate
+    from anykg.io.catalog import load_graph, load_task, locate
 
     if locate(graph, data_dir).is_file:
         return load_graph(graph, data_dir, **reading)

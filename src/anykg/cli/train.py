@@ -57,13 +57,13 @@ def train(
 
     from anykg.cli.progress import progress_bar
     from anykg.cli.settings import parse_settings
-    from anykg.core.devices import device_named
-    from anykg.core.errors import ConfigError
-    from anykg.core.seeds import derive
-    from anykg.data.catalog import load_task
+    from anykg.devices import device_named
+    from anykg.errors import ConfigError
+    from anykg.io.catalog import load_task
     from anykg.models.registry import MODELS
+    from anykg.models.store import MODEL_FILE, load_model, restore
+    from anykg.seeds import derive
     from anykg.training import loop
-    from anykg.training.checkpoint import MODEL_FILE, load_model, restore
     from anykg.training.grid import search
     from anykg.training.workers import join_workers
 

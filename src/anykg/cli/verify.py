@@ -41,11 +41,11 @@ def verify(
 ) -> None:
     import torch
 
-    from anykg.core.seeds import derive
-    from anykg.data.catalog import load_graph
     from anykg.evaluation.symmetry import verify as run
+    from anykg.io.catalog import load_graph
     from anykg.models.registry import MODELS
-    from anykg.training.checkpoint import load_model, shipped
+    from anykg.models.store import load_model, shipped
+    from anykg.seeds import derive
 
     graph = load_graph(dataset, data_dir, **reading)
     if Path(model).is_dir() or model in shipped():

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from anykg.data.graph import KnowledgeGraph, Ragged
+from anykg.graph.graph import KnowledgeGraph, Ragged
 
 
 def draw_entities(

@@ -14,13 +14,13 @@ import psutil
 import torch
 from torch import Tensor
 
-from anykg.core.contract import LinkPredictor
-from anykg.core.seeds import stream
-from anykg.data.graph import KnowledgeGraph, Ragged
 from anykg.evaluation.candidates import draw_entities, draw_relations, first_of_kind
 from anykg.evaluation.protocol import Protocol, Task
 from anykg.evaluation.ranks import Ranks, rank
 from anykg.evaluation.strata import half_links
+from anykg.graph.graph import KnowledgeGraph, Ragged
+from anykg.models.base import LinkPredictor
+from anykg.seeds import stream
 
 BYTES_PER_SCORE = 2048
 """What scoring one candidate may take: a few hundred floats for the models that build a row for each."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from anykg.core.errors import UnknownName
+from anykg.errors import UnknownName
 from anykg.evaluation.ranks import Ties
 
 Task = Literal["node", "relation"]

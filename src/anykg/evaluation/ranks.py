@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from anykg.core.seeds import stream
+from anykg.seeds import stream
 
 
 class Ties(StrEnum):

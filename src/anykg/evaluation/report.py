@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from anykg.core.provenance import provenance
-from anykg.data.graph import KnowledgeGraph
 from anykg.evaluation.evaluate import Evaluation
 from anykg.evaluation.metrics import standard_errors, summarise
 from anykg.evaluation.ranks import Ties
 from anykg.evaluation.strata import STRATA
+from anykg.graph.graph import KnowledgeGraph
+from anykg.provenance import provenance
 
 
 def as_json(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from anykg.data.graph import KnowledgeGraph
+from anykg.graph.graph import KnowledgeGraph
 
 STRATA = ("neither", "head-relation", "relation-tail", "both")
 

@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from anykg.core.contract import LinkPredictor, Symmetry
-from anykg.core.seeds import stream
-from anykg.data.graph import KnowledgeGraph
+from anykg.graph.graph import KnowledgeGraph
+from anykg.models.base import LinkPredictor, Symmetry
+from anykg.seeds import stream
 
 TOLERANCE = 1e-4
 """Largest deviation that counts as rounding, relative to the spread of the scores (and no smaller than 1)."""

@@ -18,10 +18,10 @@ import torch
 from torch import Tensor, nn
 from torch_geometric import nn as pyg
 
-from anykg.core.contract import EncodedGraph, LinkPredictor, Recipe, Symmetry
-from anykg.core.errors import ConfigError
-from anykg.data.graph import KnowledgeGraph
-from anykg.structure.distances import triplet_distances
+from anykg.errors import ConfigError
+from anykg.graph.distances import triplet_distances
+from anykg.graph.graph import KnowledgeGraph
+from anykg.models.base import EncodedGraph, LinkPredictor, Recipe, Symmetry
 
 FARTHEST = 3
 """Distances beyond this are alike."""

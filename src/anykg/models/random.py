@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from anykg.core.contract import LinkPredictor, Recipe, Symmetry
-from anykg.core.seeds import derive
-from anykg.data.graph import KnowledgeGraph
+from anykg.graph.graph import KnowledgeGraph
+from anykg.models.base import LinkPredictor, Recipe, Symmetry
+from anykg.seeds import derive
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from anykg.core.contract import LinkPredictor
-from anykg.core.errors import ConfigError
-from anykg.core.registry import Registry, Row
+from anykg.errors import ConfigError
+from anykg.models.base import LinkPredictor
+from anykg.registry import Registry, Row
 
 
 class ModelRegistry(Registry):
@@ -27,16 +27,20 @@ MODELS = ModelRegistry(
         "gat": Row("anykg.models.homogeneous:GAT", "Attention over neighbours, blind to relation types."),
         "gin": Row("anykg.models.homogeneous:GIN", "Sum over neighbours and an MLP, blind to relation types."),
         "graphconv": Row("anykg.models.homogeneous:GraphConv", "Linear sum over neighbours, blind to relation types."),
-        "nbfnet": Row("anykg.models.nbfnet:NBFNet", "Bellman-Ford network with a vector for each relation."),
+        "nbfnet": Row("anykg.models.nbf.nbfnet:NBFNet", "Bellman-Ford network with a vector for each relation."),
         "rmpi": Row(
-            "anykg.models.rmpi:RMPI", "Messages between the triplets around a candidate, by six kinds of links."
+            "anykg.models.rmpi.rmpi:RMPI", "Messages between the triplets around a candidate, by six kinds of links."
         ),
-        "ultra": Row("anykg.models.ultra:Ultra", "Bellman-Ford networks over entities and over a graph of relations."),
+        "ultra": Row(
+            "anykg.models.nbf.ultra:Ultra", "Bellman-Ford networks over entities and over a graph of relations."
+        ),
         "ingram": Row(
-            "anykg.models.ingram:InGram",
+            "anykg.models.ingram.ingram:InGram",
             "Attention over a graph of relations, from random inputs; --samples averages draws.",
         ),
-        "isdea+": Row("anykg.models.isdea:ISDEA", "Any GNN made double equivariant: each relation against all others."),
+        "isdea+": Row(
+            "anykg.models.isdea.isdea:ISDEA", "Any GNN made double equivariant: each relation against all others."
+        ),
         "uqer": Row("anykg.models.uqer:UQER", "Weighted clauses over any entities and relations; scores can be read."),
     },
 )

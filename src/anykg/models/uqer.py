@@ -15,9 +15,9 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from anykg.core.contract import EncodedGraph, LinkPredictor, Recipe, Symmetry
-from anykg.core.errors import ConfigError
-from anykg.data.graph import KnowledgeGraph
+from anykg.errors import ConfigError
+from anykg.graph.graph import KnowledgeGraph
+from anykg.models.base import EncodedGraph, LinkPredictor, Recipe, Symmetry
 from anykg.rules.evidence import Feature, evidence, features
 
 ROWS = 1 << 16

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import polars as pl
 
-from anykg.data.graph import KnowledgeGraph
+from anykg.graph.graph import KnowledgeGraph
 from anykg.rules.clause import Clause
 from anykg.rules.match import groundings, implied
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from anykg.core.errors import InputError
+from anykg.errors import InputError
 
 _ATOM = re.compile(r"\(\s*([^\s(),&]+)\s*,\s*([^\s(),&]+)\s*,\s*([^\s(),&]+)\s*\)")
 _ARROW, _AND = "=>", "&"

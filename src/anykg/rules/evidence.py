@@ -21,12 +21,12 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse
 
-from anykg.data.graph import KnowledgeGraph
-from anykg.ops.matching import FactIndex, fact_index
-from anykg.ops.rule_evidence import PRIOR, Asked, Columns, Rules, path_evidence, role_evidence
-from anykg.ops.rule_paths import LONGEST, num_shapes
+from anykg.graph.graph import KnowledgeGraph
 from anykg.rules.clause import Clause, parse
 from anykg.rules.ground import rule_table
+from anykg.rules.kernels.evidence import PRIOR, Asked, Columns, Rules, path_evidence, role_evidence
+from anykg.rules.kernels.matching import FactIndex, fact_index
+from anykg.rules.kernels.paths import LONGEST, num_shapes
 from anykg.rules.shapes import HALF_LINKS, LONGEST_REPEAT, path_clauses, repeated
 
 BOTH_ENDS = parse("(E1, C1, E3) & (E4, C1, E2) => (E1, C1, E2)")

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from anykg.data.graph import KnowledgeGraph
-from anykg.ops.matching import fact_index
-from anykg.ops.rule_tables import ground_paths
+from anykg.graph.graph import KnowledgeGraph
 from anykg.rules.clause import Clause
+from anykg.rules.kernels.matching import fact_index
+from anykg.rules.kernels.tables import ground_paths
 from anykg.rules.shapes import path_clauses, path_number
 
 CHUNK = 2048

@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from anykg.data.graph import KnowledgeGraph
-from anykg.ops import matching
-from anykg.ops.matching import FactIndex
+from anykg.graph.graph import KnowledgeGraph
 from anykg.rules.clause import Atom, Clause, ClauseError
+from anykg.rules.kernels import matching
+from anykg.rules.kernels.matching import FactIndex
 
 CHUNK = 1 << 16
 """Matches that are read at a time."""

@@ -18,17 +18,17 @@ from dataclasses import dataclass, replace
 import numba
 import numpy as np
 
-from anykg.core.errors import ConfigError
-from anykg.core.seeds import stream
-from anykg.data.graph import KnowledgeGraph
-from anykg.ops.curveball import curveball
-from anykg.ops.matching import FactIndex, fact_index
-from anykg.ops.rule_paths import IMPLIED, LONGEST, PARTIAL, SUPPORT, count_paths, num_shapes
-from anykg.ops.rule_tables import RuleTable, count_repeats, examples
+from anykg.errors import ConfigError
+from anykg.graph.graph import KnowledgeGraph
 from anykg.rules.clause import Clause
 from anykg.rules.ground import rule_table
+from anykg.rules.kernels.curveball import curveball
+from anykg.rules.kernels.matching import FactIndex, fact_index
+from anykg.rules.kernels.paths import IMPLIED, LONGEST, PARTIAL, SUPPORT, count_paths, num_shapes
+from anykg.rules.kernels.tables import RuleTable, count_repeats, examples
 from anykg.rules.match import implied, is_implied
 from anykg.rules.shapes import HALF_LINKS, LONGEST_REPEAT, Shape, shapes
+from anykg.seeds import stream
 
 CHUNK = 64
 """Heads that are counted between two looks at progress and interrupts."""

@@ -13,8 +13,8 @@ from __future__ import annotations
 from itertools import pairwise, product
 from typing import Literal, NamedTuple
 
-from anykg.ops.rule_paths import CHOICES, PATTERNS
 from anykg.rules.clause import Atom, Clause, parse
+from anykg.rules.kernels.paths import CHOICES, PATTERNS
 
 Family = Literal["path", "repeat", "half-link", "attribute"]
 LONGEST_REPEAT = 2
@@ -67,7 +67,7 @@ def shapes(length: int) -> list[Shape]:
 
 
 def path_clauses(length: int) -> dict[int, Clause]:
-    """The clauses whose body is a path of so many steps, by their number in `ops.rule_paths`."""
+    """The clauses whose body is a path of so many steps, by their number in `rules.kernels.paths`."""
     found = {}
     for directions, pattern in product(range(1 << length), range(len(_EQUAL[length]))):
         equal = _EQUAL[length][pattern]
@@ -79,7 +79,7 @@ def path_clauses(length: int) -> dict[int, Clause]:
 
 
 def path_number(directions: int, pattern: int, choice: int) -> int:
-    """The number of a shape of paths; see `ops.rule_paths`."""
+    """The number of a shape of paths; see `rules.kernels.paths`."""
     return (directions * PATTERNS + pattern) * CHOICES + choice
 
 

@@ -11,9 +11,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from anykg.core.atomic import write_json
-from anykg.core.errors import DataError
-from anykg.data.graph import KnowledgeGraph
+from anykg.atomic import write_json
+from anykg.errors import DataError
+from anykg.graph.graph import KnowledgeGraph
 from anykg.rules.clause import parse
 from anykg.rules.ground import Grounded
 from anykg.rules.mine import Measured, Null

@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from anykg.core.contract import Recipe
-from anykg.core.seeds import stream
-from anykg.data.graph import KnowledgeGraph
-from anykg.data.negatives import corrupt
-from anykg.data.spanning import resplit
-from anykg.data.split import hold_out
+from anykg.graph.graph import KnowledgeGraph
+from anykg.graph.split import hold_out
+from anykg.models.base import Recipe
+from anykg.seeds import stream
+from anykg.training.negatives import corrupt
+from anykg.training.spanning import resplit
 
 
 class Batch(NamedTuple):

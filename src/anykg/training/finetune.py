@@ -14,16 +14,16 @@ from pathlib import Path
 
 import numpy as np
 
-from anykg.core.atomic import write_json
-from anykg.core.contract import LinkPredictor, Recipe
-from anykg.core.errors import ConfigError, DataError
-from anykg.core.seeds import stream
-from anykg.data.graph import KnowledgeGraph
-from anykg.data.split import hold_out
+from anykg.atomic import write_json
+from anykg.errors import ConfigError, DataError
 from anykg.evaluation.evaluate import evaluate
 from anykg.evaluation.metrics import summarise
 from anykg.evaluation.protocol import PROTOCOLS
-from anykg.training.checkpoint import MODEL_FILE, WEIGHTS_FILE, load_tensors, read_description, restore, save_weights
+from anykg.graph.graph import KnowledgeGraph
+from anykg.graph.split import hold_out
+from anykg.models.base import LinkPredictor, Recipe
+from anykg.models.store import MODEL_FILE, WEIGHTS_FILE, load_tensors, read_description, restore, save_weights
+from anykg.seeds import stream
 from anykg.training.loop import OnEpoch, Report, TrainingGraph, train
 
 SHARE, MOST = 0.1, 1000

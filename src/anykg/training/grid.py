@@ -11,9 +11,9 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from anykg.core.atomic import atomic_path, write_json
-from anykg.core.errors import ConfigError
-from anykg.training.checkpoint import MODEL_FILE, WEIGHTS_FILE, load_tensors
+from anykg.atomic import atomic_path, write_json
+from anykg.errors import ConfigError
+from anykg.models.store import MODEL_FILE, WEIGHTS_FILE, load_tensors
 
 Run = Callable[[Mapping[str, str], Path], str]
 """Trains with some settings into a folder; returns what validation maximises, as in `Recipe.select`."""

@@ -19,17 +19,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from anykg.core.atomic import write_text
-from anykg.core.contract import LinkPredictor, Recipe
-from anykg.core.errors import CheckpointError, ConfigError, Interrupted
-from anykg.core.provenance import provenance
-from anykg.core.seeds import derive, stream
-from anykg.data.graph import KnowledgeGraph
+from anykg.atomic import write_text
+from anykg.errors import CheckpointError, ConfigError, Interrupted
 from anykg.evaluation.evaluate import evaluate
 from anykg.evaluation.metrics import METRICS, summarise
 from anykg.evaluation.protocol import PROTOCOLS
+from anykg.graph.graph import KnowledgeGraph
+from anykg.models.base import LinkPredictor, Recipe
+from anykg.models.store import MODEL_FILE, load_tensors, restore, save_description, save_tensors, save_weights
+from anykg.provenance import provenance
+from anykg.seeds import derive, stream
 from anykg.training.adam import Adam
-from anykg.training.checkpoint import MODEL_FILE, load_tensors, restore, save_description, save_tensors, save_weights
 from anykg.training.epoch import draw_epoch, facts_between, message_graph
 from anykg.training.losses import loss_of
 from anykg.training.workers import WorkerLost, Workers

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, distributed
 
-from anykg.core.errors import Interrupted
+from anykg.errors import Interrupted
 
 
 class WorkerLost(Interrupted):

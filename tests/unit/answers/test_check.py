@@ -15,13 +15,13 @@ from anykg.answers.calibration import Curve, expected_calibration_error, fit
 from anykg.answers.check import check, compare
 from anykg.answers.hidden import ask_back, hide
 from anykg.answers.predict import predict
-from anykg.core.contract import LinkPredictor, Symmetry
-from anykg.core.errors import ConfigError, DataError
-from anykg.data.graph import KnowledgeGraph
+from anykg.errors import ConfigError, DataError
 from anykg.evaluation.evaluate import evaluate
 from anykg.evaluation.protocol import PROTOCOLS
+from anykg.graph.graph import KnowledgeGraph
+from anykg.graph.twins import twins
+from anykg.models.base import LinkPredictor, Symmetry
 from anykg.models.random import RandomScorer
-from anykg.structure.twins import twins
 from graphs import graphs, named, random_graph
 
 

@@ -15,11 +15,11 @@ import anykg
 from anykg.answers.predict import predict
 from anykg.answers.questions import Question, as_questions, read_name_list, read_questions
 from anykg.answers.ranking import best_answers, top
-from anykg.core.contract import LinkPredictor, Symmetry
-from anykg.core.errors import CheckpointError, ConfigError, DataError, InputError, UnknownName
-from anykg.data.graph import KnowledgeGraph
-from anykg.data.vocabulary import Vocabulary
-from anykg.training.checkpoint import load_model
+from anykg.errors import CheckpointError, ConfigError, DataError, InputError, UnknownName
+from anykg.graph.graph import KnowledgeGraph
+from anykg.graph.vocabulary import Vocabulary
+from anykg.models.base import LinkPredictor, Symmetry
+from anykg.models.store import load_model
 from graphs import graphs, named
 
 GRAPH = named("anna knows ben", "ben knows carl", "anna likes carl", "carl likes carl")

@@ -2,8 +2,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anykg.data.graph import KnowledgeGraph
 from anykg.evaluation.candidates import draw_entities, draw_relations, first_of_kind
+from anykg.graph.graph import KnowledgeGraph
 from graphs import graphs, random_graph
 
 

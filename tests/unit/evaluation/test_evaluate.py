@@ -4,9 +4,6 @@ import numpy as np
 import pytest
 import torch
 
-from anykg.core.contract import LinkPredictor, Symmetry
-from anykg.data.graph import KnowledgeGraph
-from anykg.data.split import hold_out
 from anykg.evaluation import evaluate as module
 from anykg.evaluation.evaluate import evaluate
 from anykg.evaluation.metrics import summarise
@@ -14,6 +11,10 @@ from anykg.evaluation.protocol import PROTOCOLS
 from anykg.evaluation.ranks import Ties
 from anykg.evaluation.report import as_json
 from anykg.evaluation.strata import STRATA
+from anykg.graph.graph import KnowledgeGraph
+from anykg.graph.split import hold_out
+from anykg.io.exchange import to_pykeen
+from anykg.models.base import LinkPredictor, Symmetry
 from anykg.models.random import RandomScorer
 from graphs import named, random_graph
 
@@ -65,7 +66,7 @@ def test_full_protocol_equals_pykeen(task: tuple, chunk: int, monkeypatch: pytes
             return model.scores[:, rt_batch[:, 0], rt_batch[:, 1]].T
 
     theirs = RankBasedEvaluator(filtered=True).evaluate(
-        Fixed(triples_factory=observed.to_pykeen()),
+        Fixed(triples_factory=to_pykeen(observed)),
         torch.from_numpy(test.triplets.astype(np.int64)),
         additional_filter_triples=[torch.from_numpy(observed.triplets.astype(np.int64))],
         batch_size=8,

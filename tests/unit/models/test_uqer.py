@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 import torch
 
-from anykg.core.errors import ConfigError
-from anykg.data.split import hold_out
+from anykg.errors import ConfigError
 from anykg.evaluation.evaluate import evaluate
 from anykg.evaluation.metrics import summarise
 from anykg.evaluation.protocol import PROTOCOLS
 from anykg.evaluation.symmetry import verify
+from anykg.graph.split import hold_out
+from anykg.models.store import load_model
 from anykg.models.uqer import UQER, UQERConfig
-from anykg.training.checkpoint import load_model
 from anykg.training.loop import TrainingGraph, train
 from graphs import named, random_graph
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from anykg.data.graph import KnowledgeGraph
-from anykg.ops.rule_evidence import PRIOR
+from anykg.graph.graph import KnowledgeGraph
 from anykg.rules.clause import parse
 from anykg.rules.evidence import ROLES, Feature, evidence, features
+from anykg.rules.kernels.evidence import PRIOR
 from anykg.rules.match import groundings, is_implied
 from graphs import graphs, named, random_graph
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anykg.data.graph import KnowledgeGraph
+from anykg.graph.graph import KnowledgeGraph
 from anykg.rules import match
 from anykg.rules.clause import Clause, ClauseError, parse
 from anykg.rules.match import groundings, implied, implied_reference, is_implied

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anykg.core.errors import ConfigError
-from anykg.data.graph import KnowledgeGraph
+from anykg.errors import ConfigError
+from anykg.graph.graph import KnowledgeGraph
 from anykg.rules.clause import Clause, parse
 from anykg.rules.ground import best_groundings, rule_table
 from anykg.rules.match import implied

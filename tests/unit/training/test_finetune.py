@@ -7,11 +7,11 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from anykg.core.errors import CheckpointError, ConfigError, DataError
+from anykg.errors import CheckpointError, ConfigError, DataError
 from anykg.models.homogeneous import GIN
-from anykg.models.ingram import InGram
+from anykg.models.ingram.ingram import InGram
+from anykg.models.store import load_model
 from anykg.training import finetune as module
-from anykg.training.checkpoint import load_model
 from anykg.training.finetune import finetune, hidden_facts, recipe_for
 from graphs import named, random_graph
 

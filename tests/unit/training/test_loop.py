@@ -12,12 +12,12 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from anykg.core.contract import Recipe
-from anykg.core.errors import CheckpointError, ConfigError, InputError, Interrupted
-from anykg.data.split import hold_out
+from anykg.errors import CheckpointError, ConfigError, InputError, Interrupted
+from anykg.graph.split import hold_out
+from anykg.models.base import Recipe
 from anykg.models.homogeneous import GraphConv
+from anykg.models.store import load_model, load_tensors, save_tensors
 from anykg.training import loop
-from anykg.training.checkpoint import load_model, load_tensors, save_tensors
 from anykg.training.loop import Report, TrainingGraph, train
 from graphs import random_graph
 
@@ -117,7 +117,7 @@ def test_best_weights_are_returned_and_saved(tmp_path: Path) -> None:
     lines = [json.loads(line) for line in (tmp_path / "log.jsonl").open()]
     best = max(lines, key=lambda line: (line["node/mrr"], line["epoch"]))
     assert json.loads((tmp_path / "model.json").read_text())["trained"]["recipe"]["epochs"] == 3
-    from anykg.training.checkpoint import load_tensors
+    from anykg.models.store import load_tensors
 
     assert load_tensors(tmp_path / "weights.safetensors")[1]["epoch"] == best["epoch"]
 
@@ -128,7 +128,7 @@ def test_early_stop(tmp_path: Path) -> None:
 
 
 def test_of_equally_good_weights_the_last_are_kept(tmp_path: Path) -> None:
-    from anykg.training.checkpoint import load_tensors
+    from anykg.models.store import load_tensors
 
     train("graphconv", model(), graphs(), replace(RECIPE, epochs=3, lr=0.0), out=tmp_path)
     assert load_tensors(tmp_path / "weights.safetensors")[1]["epoch"] == 3
@@ -206,8 +206,8 @@ def test_a_full_disk_leaves_what_was_there(tmp_path: Path) -> None:
 import resource, sys
 from pathlib import Path
 import torch
-from anykg.core.errors import InputError
-from anykg.training.checkpoint import save_tensors
+from anykg.errors import InputError
+from anykg.models.store import save_tensors
 out = Path(sys.argv[1])
 save_tensors(out, {"a": torch.ones(10)}, {})
 resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from anykg.data.split import hold_out
-from anykg.models.ultra import Ultra, UltraConfig
+from anykg.graph.split import hold_out
+from anykg.models.nbf.ultra import Ultra, UltraConfig
 from anykg.training import loop
 from anykg.training.loop import Report, TrainingGraph, train
 from anykg.training.workers import Workers

@@ -1,0 +1,109 @@
+"""The best paths through layers of weighted edges, by beam search.
+
+An edge (u, r, v) leads from v to u, as messages go in `models.nbf`; scores [L, E] say what it is worth in each
+layer. A path takes at most one edge in a layer, in order, and may wait in between; it never returns to an entity. Its
+worth is the sum over its edges, in the best layers for them; edges worth nothing or less are not taken.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+NONE = -1
+
+
+@njit(cache=True)
+def best_paths(
+    edges: np.ndarray, scores: np.ndarray, num_nodes: int, start: int, end: int, beams: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Paths [P, L] as rows of edges [E, 3] from `start` to `end`, NONE after the last, and their worth [P], best first.
+
+    `beams` different paths are kept at every entity in every layer, so P is at most that.
+    """
+    layers = len(scores)
+    worth = np.full((layers + 1, num_nodes, beams), -np.inf)
+    taken = np.full((layers + 1, num_nodes, beams), NONE, np.int64)
+    back = np.zeros((layers + 1, num_nodes, beams), np.int64)
+    name = np.zeros((layers + 1, num_nodes, beams), np.uint64)  # tells sequences of edges apart
+    worth[0, start, 0] = 0.0
+    for layer in range(1, layers + 1):
+        worth[layer], name[layer] = worth[layer - 1], name[layer - 1]
+        for beam in range(beams):
+            back[layer, :, beam] = beam
+        for edge in range(len(edges)):
+            gain, to, source = scores[layer - 1, edge], edges[edge, 0], edges[edge, 2]
+            if gain <= 0:
+                continue
+            for beam in range(beams):
+                total = worth[layer - 1, source, beam] + gain
+                if total <= worth[layer, to, beams - 1]:
+                    break  # beams are sorted: the others are worse
+                if not _visits(edges, taken, back, layer - 1, source, beam, to):
+                    label = name[layer - 1, source, beam] * np.uint64(1000003) + np.uint64(edge + 1)
+                    _insert(
+                        worth[layer, to], taken[layer, to], back[layer, to], name[layer, to], total, edge, beam, label
+                    )
+    found = np.full((beams, layers), NONE, np.int64)
+    count = 0
+    for beam in range(beams):
+        if worth[layers, end, beam] == -np.inf or end == start:
+            break
+        node, at, size = end, beam, 0
+        for layer in range(layers, 0, -1):
+            edge, before = taken[layer, node, at], back[layer, node, at]
+            if edge != NONE:
+                found[count, size] = edge
+                size += 1
+                node = edges[edge, 2]
+            at = before
+        found[count, :size] = found[count, :size][::-1].copy()
+        count += 1
+    return found[:count], worth[layers, end, :count].copy()
+
+
+@njit(cache=True)
+def _visits(
+    edges: np.ndarray, taken: np.ndarray, back: np.ndarray, layer: int, node: int, beam: int, wanted: int
+) -> bool:
+    """Whether a kept path goes through `wanted`."""
+    while True:
+        if node == wanted:
+            return True
+        if layer == 0:
+            return False
+        edge, before = taken[layer, node, beam], back[layer, node, beam]
+        if edge != NONE:
+            node = edges[edge, 2]
+        layer, beam = layer - 1, before
+
+
+@njit(cache=True)
+def _insert(
+    worth: np.ndarray,
+    taken: np.ndarray,
+    back: np.ndarray,
+    name: np.ndarray,
+    total: float,
+    edge: int,
+    beam: int,
+    label: np.uint64,
+) -> None:
+    """Put a path among the kept ones of an entity, which are sorted; the same edges in other layers are one path."""
+    last = len(worth) - 1
+    for place in range(len(worth)):
+        if worth[place] > -np.inf and name[place] == label:
+            if worth[place] >= total:
+                return
+            last = place
+            break
+    place = last
+    while place > 0 and worth[place - 1] < total:
+        worth[place], taken[place], back[place], name[place] = (
+            worth[place - 1],
+            taken[place - 1],
+            back[place - 1],
+            name[place - 1],
+        )
+        place -= 1
+    worth[place], taken[place], back[place], name[place] = total, edge, beam, label

@@ -1,0 +1,158 @@
+"""Explain one triplet's score: paths, clauses, and the test of both.
+
+The triplet itself is taken out of the graph if it is known, so that it does not explain itself. The facts that are
+given as reasons are removed, and the score taken again on what is left; beside it, the score with as many random facts
+from around the two entities removed. A reason that does not matter shows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+
+from anykg.answers.explain.matches import Match, matches
+from anykg.answers.explain.paths import Path, important_paths, reads_paths
+from anykg.graph.graph import KnowledgeGraph
+from anykg.models.base import LinkPredictor
+from anykg.seeds import stream
+
+LEAST_EFFECT = 0.01
+"""A further path must lower the score by more than this."""
+
+
+@dataclass(frozen=True)
+class Removal:
+    """What removing facts did to the score and to the rank among all tails that are not known answers."""
+
+    facts: np.ndarray  # int64 [F, 3]
+    score: float
+    rank: float
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why a model scores a triplet as it does."""
+
+    graph: KnowledgeGraph
+    """Without the triplet."""
+    triplet: np.ndarray  # int64 [3]
+    known: bool
+    """The triplet was a fact of the graph."""
+    score: float
+    rank: float
+    candidates: int
+    """How many tails the rank is among."""
+    paths: tuple[Path, ...]
+    """Empty for models that do not read paths."""
+    matches: tuple[Match, ...]
+    removal: Removal
+    """Of the facts of the paths, or of the matches where there are no paths."""
+    random: tuple[Removal, ...]
+    """As many facts from around the two entities, drawn at random."""
+
+
+def explain(
+    model: LinkPredictor,
+    graph: KnowledgeGraph,
+    triplet: tuple[int, int, int],
+    *,
+    paths: int = 5,
+    clauses: int = 5,
+    draws: int = 5,
+    seed: int = 0,
+) -> Explanation:
+    """Explain the score of a triplet (head, relation, tail) by up to so many paths and clauses."""
+    model.eval()
+    asked = np.array(triplet, np.int64)
+    known = bool(graph.contains(asked))
+    rest = graph.subset((graph.triplets != asked).any(1)) if known else graph
+    score = _score(model, rest, asked)
+    found: list[Path] = []
+    if reads_paths(model, rest):
+        found = _telling(model, rest, asked, important_paths(model, rest, asked), paths)
+    implied = matches(model, rest, asked, clauses)
+    reasons = np.concatenate([np.empty((0, 3), np.int64), *(part.facts for part in (found or implied))])
+    reasons = np.unique(reasons, axis=0)
+    others = [
+        _removed(model, rest, asked, nearby(rest, asked, reasons, stream(seed, "nearby", draw)))
+        for draw in range(draws if len(reasons) else 0)
+    ]
+    return Explanation(
+        graph=rest,
+        triplet=asked,
+        known=known,
+        score=score,
+        rank=_rank(model, rest, asked),
+        candidates=int(_unknown(rest, asked).sum()) + 1,
+        paths=tuple(found),
+        matches=tuple(implied),
+        removal=_removed(model, rest, asked, reasons),
+        random=tuple(others),
+    )
+
+
+def without(graph: KnowledgeGraph, facts: np.ndarray) -> KnowledgeGraph:
+    """The graph without some facts [F, 3]; entities and relations stay."""
+    return graph.subset(~graph.with_triplets(facts).contains(graph.triplets))
+
+
+def nearby(graph: KnowledgeGraph, triplet: np.ndarray, reasons: np.ndarray, random: np.random.Generator) -> np.ndarray:
+    """As many other facts as there are reasons, at most all there are, that touch the two entities or a neighbour."""
+    heads, tails = graph.triplets[:, 0], graph.triplets[:, 2]
+    close = np.zeros(graph.num_entities, bool)
+    close[triplet[[0, 2]]] = True
+    touches = close[heads] | close[tails]
+    close[heads[touches]] = close[tails[touches]] = True
+    pool = np.flatnonzero((close[heads] | close[tails]) & ~graph.with_triplets(reasons).contains(graph.triplets))
+    drawn = random.choice(pool, min(len(reasons), len(pool)), replace=False)
+    found: np.ndarray = graph.triplets[np.sort(drawn)].astype(np.int64)
+    return found
+
+
+def _telling(
+    model: LinkPredictor, graph: KnowledgeGraph, triplet: np.ndarray, tried: list[Path], count: int
+) -> list[Path]:
+    """Up to `count` of the paths, each the one whose removal then lowers the score most; at least one, if there is any.
+
+    Paths that lower it no further are left out: they lead through facts that are gone.
+    """
+    chosen: list[Path] = []
+    left, before = graph, _score(model, graph, triplet)
+    while tried and len(chosen) < count:
+        after = [_score(model, without(left, path.facts), triplet) for path in tried]
+        best = min(range(len(tried)), key=lambda i: (after[i], len(tried[i].facts)))
+        if chosen and before - after[best] <= LEAST_EFFECT:
+            break
+        path = tried.pop(best)
+        chosen.append(replace(path, effect=before - after[best]))
+        left, before = without(left, path.facts), after[best]
+    return chosen
+
+
+@torch.no_grad()
+def _score(model: LinkPredictor, graph: KnowledgeGraph, triplet: np.ndarray) -> float:
+    return float(model.score_triplets(model.encode(graph), torch.from_numpy(triplet)[None]))
+
+
+@torch.no_grad()
+def _rank(model: LinkPredictor, graph: KnowledgeGraph, triplet: np.ndarray) -> float:
+    """The place among all tails that are not known answers; equal scores share theirs."""
+    head, relation, tail = torch.from_numpy(triplet)
+    scores = model.score_tails(model.encode(graph), head[None], relation[None])[0]
+    others = scores[torch.from_numpy(_unknown(graph, triplet))]
+    return float(1 + (others > scores[tail]).sum() + (others == scores[tail]).sum() / 2)
+
+
+def _unknown(graph: KnowledgeGraph, triplet: np.ndarray) -> np.ndarray:
+    """The other tails [N] that are not known answers."""
+    others = np.ones(graph.num_entities, bool)
+    others[graph.answers(triplet[:1], triplet[1:2]).values.astype(np.int64)] = False
+    others[triplet[2]] = False
+    return others
+
+
+def _removed(model: LinkPredictor, graph: KnowledgeGraph, triplet: np.ndarray, facts: np.ndarray) -> Removal:
+    left = without(graph, facts)
+    return Removal(facts, _score(model, left, triplet), _rank(model, left, triplet))

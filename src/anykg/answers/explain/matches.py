@@ -1,0 +1,92 @@
+"""The clauses that imply a triplet, each with the facts it does so by.
+
+Clauses whose relations are filled in are rules of this graph: of those with paths of one or two steps, how often they
+hold here is shown. Of each clause the grounding that holds most often is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from anykg.graph.graph import KnowledgeGraph
+from anykg.models.base import LinkPredictor
+from anykg.models.uqer import UQER
+from anykg.rules.clause import Clause
+from anykg.rules.evidence import features
+from anykg.rules.ground import rule_table
+from anykg.rules.match import groundings, is_implied
+from anykg.rules.shapes import HALF_LINKS, LONGEST_REPEAT, path_clauses, path_steps
+
+TRIED = 64
+"""Groundings of a clause among which the best is looked for."""
+
+
+@dataclass(frozen=True)
+class Match:
+    """A clause that implies the triplet."""
+
+    clause: Clause
+    facts: np.ndarray  # int64 [L, 3]: the body, filled in
+    support: int | None = None
+    """Pairs of entities here that such facts join and that have the relation; None if that was not counted."""
+    body: int | None = None
+    """Pairs that such facts join."""
+    weight: float | None = None
+    """What the clause adds to the score, for a model made of clauses."""
+
+    @property
+    def share(self) -> float:
+        """How often the rule holds here."""
+        return self.support / self.body if self.support is not None and self.body else 0.0
+
+
+def matches(model: LinkPredictor, graph: KnowledgeGraph, triplet: np.ndarray, count: int) -> list[Match]:
+    """The clauses that imply a triplet of `graph`, most telling first: by weight, or by how often they hold here."""
+    head, relation, tail = (int(part) for part in triplet)
+    found = []
+    paths = {clause: steps for steps in (1, 2, 3) for clause in path_clauses(steps).values()}
+    for clause in (*paths, *HALF_LINKS):
+        if not is_implied(clause, graph, np.array([triplet]))[0]:
+            continue
+        tried = [
+            Match(clause, grounding.facts(clause), *_held(graph, clause, paths.get(clause, 0), grounding.relations))
+            for grounding in groundings(clause, graph, (head, relation, tail), TRIED)
+        ]
+        found.append(max(tried, key=lambda match: match.share))
+    weights = _weights(model, graph, triplet)
+    found = [replace(match, weight=weights.get(match.clause)) for match in found]
+    if weights:
+        found.sort(key=lambda match: -(match.weight or 0.0))
+    else:
+        found.sort(key=lambda match: (-match.share, not _names_head(match.clause), len(match.facts)))
+    return found[:count]
+
+
+def _held(
+    graph: KnowledgeGraph, clause: Clause, steps: int, relations: tuple[int, ...]
+) -> tuple[int, int] | tuple[None, None]:
+    if not 1 <= steps <= LONGEST_REPEAT:
+        return None, None
+    directions, variables = path_steps(clause)
+    return rule_table(graph, steps).counts(directions, tuple(relations[v] for v in variables), relations[0])
+
+
+def _names_head(clause: Clause) -> bool:
+    """Whether C1 occurs in the body: otherwise any relation would do."""
+    return any(atom.relation == 0 for atom in clause.body)
+
+
+def _weights(model: LinkPredictor, graph: KnowledgeGraph, triplet: np.ndarray) -> Mapping[Clause, float]:
+    """What each clause adds to the score of a model made of clauses; a clause's repetition is counted with it."""
+    if not isinstance(model, UQER):
+        return {}
+    import torch
+
+    terms = (model.evidence(graph, torch.from_numpy(triplet)[None])[0] * model.weight).tolist()
+    by_clause: dict[Clause, float] = {}
+    for feature, term in zip(features(model.config.length, model.config.evidence == "graded"), terms, strict=True):
+        by_clause[feature.clause] = by_clause.get(feature.clause, 0.0) + term
+    return by_clause

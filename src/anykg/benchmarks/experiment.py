@@ -1,0 +1,168 @@
+"""An experiment as a declarative file: what is trained on, what is tested, and which models and seeds.
+
+A task names what is trained on: a task of the catalog, or graphs of one family joined by "+" (`infra+sci`). Columns say
+what is tested, each a list of graphs to average over; a graph is never asked of a model that was trained on its topic.
+Experiments may share their cells: a cell is trained once, and each experiment asks it about its own graphs.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from importlib.resources import files
+from typing import Any, Literal, NamedTuple
+
+from anykg.errors import ConfigError, UnknownName, nearest
+
+OWN = "own"
+"""In a column: the inference graph of the task itself."""
+VALID = "valid"
+"""In a column: the graphs trained on, asked about the facts of their valid.txt."""
+
+
+@dataclass(frozen=True)
+class ModelRow:
+    """A model of a table."""
+
+    name: str
+    """What the row is called."""
+    published: str = ""
+    """What the paper calls it; empty if it has no such row."""
+    model: str = ""
+    """The registered model; the row's name if empty."""
+    weights_of: ModelRow | None = None
+    """The row above it whose trained weights it uses; its own if none."""
+    config: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of the model other than its defaults, at inference."""
+    recipe: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of its training other than its defaults."""
+    graphs: Literal["merged", "apart", "experts"] = "merged"
+    """Whether several training graphs are joined by name into one, or kept as they are and take turns, or have a model
+    each beside the merged one, all of them those of `weights_of`: which one answers is chosen, see `experts`."""
+    protocols: tuple[str, ...] = ()
+    """How it is tested; the first is the one of the paper's row. The experiment's if empty."""
+    limits: Mapping[str, int] = field(default_factory=dict)
+    """Of which kind of question only a seeded sample is asked, and how large: {relation = 500}."""
+
+
+class Cell(NamedTuple):
+    """One run: a model trained on a task from a seed, and tested on what the experiment asks."""
+
+    model: ModelRow
+    task: str
+    seed: int
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One of the paper's tables or figures."""
+
+    name: str
+    title: str
+    tasks: tuple[str, ...]
+    seeds: int
+    protocol: str
+    models: tuple[ModelRow, ...]
+    family: str = ""
+    """What the names of training graphs begin with in the catalog."""
+    columns: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: {"zero-shot": (OWN,)})
+    """What is reported: names, and the graphs each is the mean of."""
+    metrics: tuple[str, ...] = ("hits@10", "hits@5", "hits@1", "mrr")
+    optional: tuple[str, ...] = ()
+    """Graphs that are left out where they are not at hand."""
+    pairs: tuple[tuple[str, str], ...] = ()
+    """Tasks to compare: without and with what is suspected to harm."""
+    plot: Literal["", "heatmaps", "pairs", "lines"] = ""
+    cells_of: str = ""
+    """The experiment whose cells it shares; its own if empty."""
+
+    @property
+    def home(self) -> str:
+        """The folder of its runs and figures."""
+        return self.cells_of or self.name
+
+    def protocols(self, model: ModelRow) -> tuple[str, ...]:
+        """How a row is tested."""
+        return model.protocols or (self.protocol,)
+
+    def trained_on(self, task: str) -> tuple[str, ...]:
+        """The graphs a task trains on, as the catalog calls them."""
+        return tuple(self.family + name for name in task.split("+")) if self.family else (task,)
+
+    def training_names(self, cell: Cell) -> tuple[str, ...]:
+        """What a cell's training graphs are called: a merged one like the task."""
+        names = self.trained_on(cell.task)
+        return (cell.task,) if cell.model.graphs == "merged" and len(names) > 1 else names
+
+    def tested_on(self, cell: Cell) -> tuple[str, ...]:
+        """The graphs a cell is tested on."""
+        return tuple(dict.fromkeys(name for column in self.columns for name in self.averaged(cell, column)))
+
+    def averaged(self, cell: Cell, column: str) -> tuple[str, ...]:
+        """The graphs that a cell's figure in a column is the mean of, none where it was trained on the topic.
+
+        `valid:NAME` is a training graph with the facts of its valid.txt.
+        """
+        special = {OWN: (cell.task,), VALID: tuple(f"{VALID}:{name}" for name in self.training_names(cell))}
+        unseen = (graph for graph in self.columns[column] if not self.family or graph not in self.trained_on(cell.task))
+        return tuple(name for graph in unseen for name in special.get(graph, (graph,)))
+
+    def cells(self) -> list[Cell]:
+        """Every run, a seed of everything before the next seed; of one graph there is nothing to keep apart."""
+        return [
+            Cell(model, task, seed)
+            for seed in range(self.seeds)
+            for model in self.models
+            for task in self.tasks
+            if model.graphs != "apart" or len(self.trained_on(task)) > 1
+        ]
+
+    def only(self, models: list[str] | None, tasks: list[str] | None, seeds: int | None) -> Experiment:
+        """A part of the table."""
+        return replace(
+            self,
+            models=tuple(m for m in self.models if m.name in _known("model", models, [m.name for m in self.models])),
+            tasks=tuple(t for t in self.tasks if t in _known("task", tasks, list(self.tasks))),
+            seeds=self.seeds if seeds is None else seeds,
+        )
+
+    def without(self, graphs: tuple[str, ...]) -> Experiment:
+        """The same with some graphs not tested on; a column that needs one of them is left out."""
+        return replace(self, columns={k: v for k, v in self.columns.items() if not set(v) & set(graphs)})
+
+
+def experiment_names() -> list[str]:
+    """Every experiment described in this folder."""
+    found = files("anykg.benchmarks").joinpath("experiments").iterdir()
+    return sorted(file.name.removesuffix(".toml") for file in found if file.name.endswith(".toml"))
+
+
+def load_experiment(name: str) -> Experiment:
+    """The experiment described in `NAME.toml` of this folder."""
+    known = experiment_names()
+    if name not in known:
+        raise UnknownName("experiment", name, nearest(name, known) or known)
+    file = files("anykg.benchmarks").joinpath("experiments", f"{name}.toml")
+    text: dict[str, Any] = tomllib.loads(file.read_text(encoding="utf-8"))
+    shared = load_experiment(text["cells_of"]) if "cells_of" in text else None
+    models = {model.name: model for model in shared.models} if shared else {}
+    for key, row in text["models"].items():
+        settings = row | {"protocols": tuple(row["protocols"])} if "protocols" in row else row
+        if "weights_of" in row:
+            settings = settings | {"weights_of": models[row["weights_of"]]}
+        models[key] = replace(models.get(key, ModelRow(key)), **settings)
+    given: dict[str, Any] = {key: tuple(text[key]) for key in ("tasks", "metrics", "optional") if key in text}
+    given |= {key: text[key] for key in ("title", "seeds", "protocol", "family", "plot") if key in text}
+    given |= {"cells_of": shared.home} if shared else {}
+    if "columns" in text:
+        given["columns"] = {column: tuple(graphs) for column, graphs in text["columns"].items()}
+    given["pairs"] = tuple((without, with_it) for without, with_it in text.get("pairs", ()))
+    return Experiment(name=name, models=tuple(models[key] for key in text["models"]), **given)
+
+
+def _known(kind: str, asked: list[str] | None, known: list[str]) -> list[str]:
+    for name in asked or []:
+        if name not in known:
+            raise ConfigError(f"There is no {kind} {name!r} in this experiment; it has {', '.join(known)}.")
+    return known if asked is None else asked

@@ -1,0 +1,233 @@
+"""Run the cells of an experiment: each in its own folder, done ones skipped, stopped ones resumed.
+
+A cell is claimed by a lock on its folder that the system drops with its holder, so several processes can share a list
+and a killed one leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from functools import lru_cache, reduce
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from anykg.atomic import write_json
+from anykg.benchmarks.experiment import VALID, Cell, Experiment
+from anykg.benchmarks.experts import Experts
+from anykg.evaluation.evaluate import evaluate
+from anykg.evaluation.protocol import Task as TaskKind
+from anykg.evaluation.protocol import protocol_named
+from anykg.evaluation.report import as_json
+from anykg.graph.graph import KnowledgeGraph
+from anykg.graph.task import Task
+from anykg.io.catalog import find, get_dataset, load_task
+from anykg.models.base import LinkPredictor
+from anykg.models.registry import MODELS
+from anykg.seeds import derive
+from anykg.training.loop import TrainingGraph, train
+
+RESULT_FILE = "result.json"
+KINDS: tuple[TaskKind, ...] = ("node", "relation")
+Tests = dict[str, dict[str, Any]]
+"""What a cell found: by graph, by kind of question."""
+Tell = Callable[[Cell, str], None]
+
+
+def folder_of(runs: Path, experiment: Experiment, cell: Cell) -> Path:
+    """Where a cell lives."""
+    return runs / experiment.home / cell.model.name / cell.task / str(cell.seed)
+
+
+def run_all(
+    experiment: Experiment, runs: Path, *, data_dir: Path | None = None, minutes: float | None = None, tell: Tell
+) -> int:
+    """Run what is not done yet, starting no cell after `minutes`; returns how many are missing still."""
+    deadline = None if minutes is None else time.monotonic() + 60 * minutes
+    experiment = at_hand(experiment, data_dir)
+    for cell in experiment.cells():
+        if deadline is not None and time.monotonic() > deadline:
+            break
+        summary = run_if_missing(experiment, cell, runs, data_dir)
+        if summary is not None:
+            tell(cell, summary)
+    return len(missing_cells(experiment, runs))
+
+
+def run_if_missing(experiment: Experiment, cell: Cell, runs: Path, data_dir: Path | None) -> str | None:
+    """Run a cell that nobody has run or is running, and say what came of it."""
+    folder = folder_of(runs, experiment, cell)
+    with claimed(folder) as mine:
+        if mine and not _is_done(experiment, cell, folder):
+            return _summary(run_cell(experiment, cell, runs, data_dir))
+    return None
+
+
+def missing_cells(experiment: Experiment, runs: Path) -> list[Cell]:
+    """The cells that are not done."""
+    return [c for c in experiment.cells() if not _is_done(experiment, c, folder_of(runs, experiment, c))]
+
+
+def at_hand(experiment: Experiment, data_dir: Path | None) -> Experiment:
+    """The experiment without the graphs it can do without that are not here."""
+    absent = tuple(name for name in experiment.optional if find(get_dataset(name), data_dir) is None)
+    return experiment.without(absent)
+
+
+def run_cell(experiment: Experiment, cell: Cell, runs: Path, data_dir: Path | None) -> Tests:
+    """Train one model on one task, and ask it both kinds of question on every graph that it was not asked about yet.
+
+    What is found is written graph by graph, so that a stopped cell goes on with the graph it was at.
+    """
+    started = time.monotonic()
+    folder = folder_of(runs, experiment, cell)
+    tests, before = read_cell(folder, cell)
+    graphs = training_graphs(experiment, cell, data_dir)
+    if cell.model.graphs == "experts":
+        model: LinkPredictor | Experts = _experts(experiment, cell, runs, data_dir)
+    else:
+        model = _trained(experiment, cell, runs, graphs)
+    for asked in _asked_graphs(experiment, cell, graphs, data_dir):
+        if asked.name not in tests:
+            tests[asked.name] = _asked(experiment, cell, model, asked)
+            seconds = round(before + time.monotonic() - started, 1)
+            write_json(folder / RESULT_FILE, {"tests": tests, "seconds": seconds})
+    return tests
+
+
+def training_graphs(experiment: Experiment, cell: Cell, data_dir: Path | None) -> list[TrainingGraph]:
+    """What a cell is trained on: one graph, several apart, or several merged by the names of entities and relations."""
+    tasks = [_load(name, data_dir) for name in experiment.trained_on(cell.task)]
+    trains, valids = [task.train for task in tasks], [task.valid for task in tasks]
+    names = experiment.training_names(cell)
+    if len(names) < len(tasks):
+        whole, valid = reduce(KnowledgeGraph.union, trains), reduce(KnowledgeGraph.union, valids)
+        # Topics share a few facts: what one validates on may be what another trains on.
+        trains, valids = [whole], [valid.subset(~whole.contains(valid.triplets))]
+    return [TrainingGraph(*parts) for parts in zip(names, trains, valids, strict=True)]
+
+
+def _trained(experiment: Experiment, cell: Cell, runs: Path, graphs: list[TrainingGraph]) -> LinkPredictor:
+    """The cell's model with its weights, which another row may have trained, or must now."""
+    row = cell.model.weights_of or cell.model
+    name = row.model or row.name
+    model_class = MODELS.load(name)
+    torch.manual_seed(derive(cell.seed, "weights"))
+    model: LinkPredictor = model_class.build(model_class.Config(), graphs[0].train)
+    folder = folder_of(runs, experiment, cell._replace(model=row))
+    with nullcontext() if row is cell.model else claimed(folder, wait=True):
+        recipe = replace(model.recipe, **row.recipe)
+        model = train(name, model, graphs, recipe, out=folder, seed=cell.seed, resume=True)
+    return model.with_config(**cell.model.config)
+
+
+def _experts(experiment: Experiment, cell: Cell, runs: Path, data_dir: Path | None) -> Experts:
+    """A model for each training graph and one for all of them merged: those of other cells, trained if not yet."""
+    assert cell.model.weights_of is not None
+    models = {}
+    for task in dict.fromkeys([*cell.task.split("+"), cell.task]):
+        other = cell._replace(model=cell.model.weights_of, task=task)
+        with claimed(folder_of(runs, experiment, other), wait=True):
+            models[task] = _trained(experiment, other, runs, training_graphs(experiment, other, data_dir))
+    return Experts(models)
+
+
+class _AskedGraph(NamedTuple):
+    name: str
+    observed: KnowledgeGraph
+    test: KnowledgeGraph
+    also_known: KnowledgeGraph | None
+
+
+def _asked_graphs(
+    experiment: Experiment, cell: Cell, graphs: list[TrainingGraph], data_dir: Path | None
+) -> Iterator[_AskedGraph]:
+    """The graphs a cell is tested on, each read when it is its turn."""
+    trained = {f"{VALID}:{graph.name}": graph for graph in graphs}
+    for name in experiment.tested_on(cell):
+        if name in trained:
+            yield _AskedGraph(name, trained[name].train, trained[name].valid, None)
+        else:
+            task = _load(name, data_dir)
+            same = task.valid.entities == task.observed.entities
+            yield _AskedGraph(name, task.observed, task.test, task.valid if same else None)
+
+
+def _asked(experiment: Experiment, cell: Cell, model: LinkPredictor | Experts, graph: _AskedGraph) -> dict[str, Any]:
+    by_protocol = {}
+    for protocol in experiment.protocols(cell.model):
+        by_protocol[protocol] = {kind: _figures(cell, model, graph, kind, protocol) for kind in KINDS}
+    first, *others = by_protocol
+    return by_protocol[first] | {"also": {protocol: by_protocol[protocol] for protocol in others}}
+
+
+def _figures(
+    cell: Cell, model: LinkPredictor | Experts, graph: _AskedGraph, kind: TaskKind, protocol: str
+) -> dict[str, Any]:
+    rules, limit, chosen = protocol_named(protocol), cell.model.limits.get(kind), {}
+    if isinstance(model, Experts):
+        name = model.best(graph.observed, kind, rules, cell.seed, limit)
+        model, chosen = model.models[name], {"expert": name}
+    evaluation = evaluate(
+        model,
+        graph.observed,
+        graph.test,
+        task=kind,
+        protocol=rules,
+        seed=cell.seed,
+        limit=limit,
+        also_known=graph.also_known,
+    )
+    found = as_json(
+        evaluation,
+        graph.observed,
+        model=cell.model.name,
+        dataset=graph.name,
+        reads_relations=model.reads_relations,
+    )
+    return found | chosen
+
+
+@lru_cache(maxsize=12)
+def _load(name: str, data_dir: Path | None) -> Task:
+    """A task, read once in a process: what models derive from a graph is kept with it, so all topics should fit."""
+    return load_task(name, data_dir)
+
+
+def read_cell(folder: Path, cell: Cell) -> tuple[Tests, float]:
+    """What a cell found so far, by graph, and the seconds it took."""
+    path = folder / RESULT_FILE
+    if not path.exists():
+        return {}, 0.0
+    found = json.loads(path.read_text(encoding="utf-8"))
+    # Files that were written before cells were tested on several graphs hold the figures of the task's own.
+    return found.get("tests") or {cell.task: found}, found["seconds"]
+
+
+def _is_done(experiment: Experiment, cell: Cell, folder: Path) -> bool:
+    return set(experiment.tested_on(cell)) <= set(read_cell(folder, cell)[0])
+
+
+@contextmanager
+def claimed(folder: Path, *, wait: bool = False) -> Iterator[bool]:
+    """Whether this process alone may work in a folder, for as long as the context lasts; `wait` until it may."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+
+
+def _summary(tests: Tests) -> str:
+    means = (np.mean([found[kind]["metrics"]["hits@10"] for found in tests.values()]) for kind in KINDS)
+    return ", ".join(f"{kind} Hits@10 {100 * mean:.1f}" for kind, mean in zip(KINDS, means, strict=True))

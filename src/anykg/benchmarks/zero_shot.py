@@ -1,0 +1,149 @@
+"""Pre-trained models side by side on graphs that none of them was trained on.
+
+Every cell is a model, a graph, a kind of question and a protocol. Cells keep the content of the model's weights as a
+digest, so that the same command goes on where it was stopped, and new weights are run without running others again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from anykg.answers.calibration import digest_of
+from anykg.atomic import write_json, write_text
+from anykg.benchmarks.runs import claimed
+from anykg.errors import CheckpointError
+from anykg.evaluation.evaluate import evaluate
+from anykg.evaluation.metrics import standard_errors, summarise
+from anykg.evaluation.protocol import PROTOCOLS, Task
+from anykg.graph.task import Task as DataTask
+from anykg.io.catalog import load_task
+from anykg.models.base import LinkPredictor
+from anykg.provenance import provenance
+
+NAME = "zero-shot"
+CELLS_FILE = "cells.json"
+GRAPHS = (
+    *("EN-FR", "FR-EN", "EN-DE", "DE-EN", "DB-WD", "WD-DB", "DB-YG", "YG-DB"),
+    *(f"wikitopics:{topic}" for topic in ("art", "award", "edu", "health")),
+)
+"""Inference graphs that `anykg-small` was not trained on."""
+LIMITS: dict[Task, int] = {"node": 1000, "relation": 300}
+"""Test triplets drawn from each graph."""
+KINDS: tuple[tuple[Task, str], ...] = (("node", "full"), ("node", "paper"), ("relation", "full"), ("relation", "paper"))
+
+Tell = Callable[[str], None]
+
+
+Cells = dict[str, dict[str, Any]]
+"""What was found, by `key_of`."""
+
+
+def key_of(model: str, graph: str, task: Task, protocol: str, limit: int) -> str:
+    """What a cell is called in the file."""
+    return f"{model} {graph} {task} {protocol} {limit}"
+
+
+def run(
+    models: Mapping[str, LinkPredictor],
+    graphs: Sequence[str],
+    *,
+    results: Path,
+    limits: Mapping[Task, int] = LIMITS,
+    data_dir: Path | None = None,
+    tell: Tell = lambda text: None,
+) -> None:
+    """Fill in the cells that are missing, or were made with other weights."""
+    folder = results / NAME
+    digests = {name: digest_of(model) for name, model in models.items()}
+    for graph in graphs:
+        task = None
+        for kind, protocol in KINDS:
+            for name, model in models.items():
+                key = key_of(name, graph, kind, protocol, limits[kind])
+                found = _read(folder).get(key)
+                if found is None or found["weights"] != digests[name]:
+                    task = task or load_task(graph, data_dir)
+                    found = {"weights": digests[name]} | _asked(model, task, kind, protocol, limits[kind])
+                    with claimed(folder, wait=True):  # others may have added theirs
+                        write_json(folder / CELLS_FILE, _read(folder) | {key: found})
+                tell(f"{graph} {kind} {protocol} {name}: MRR {100 * found['metrics']['mrr']:.1f}")
+
+
+def _asked(model: LinkPredictor, task: DataTask, kind: Task, protocol: str, limit: int) -> dict[str, Any]:
+    result = evaluate(
+        model,
+        task.observed,
+        task.test,
+        task=kind,
+        protocol=PROTOCOLS[protocol],
+        limit=limit,
+        also_known=task.valid if task.valid.entities == task.observed.entities else None,
+    )
+    ranks = result.ranks.by(result.protocol.ties)
+    return {
+        "metrics": summarise(ranks),
+        "standard_errors": standard_errors(ranks),
+        "ranked": len(ranks),
+        "made_with": provenance(),
+    }
+
+
+def write_table(results: Path, limits: Mapping[Task, int] = LIMITS) -> Path:
+    """The table of all cells with these limits; returns where it is."""
+    cells = {key: cell for key, cell in _read(results / NAME).items() if int(key.split()[-1]) in limits.values()}
+    path = results / NAME / "table.md"
+    write_text(path, markdown(cells, limits))
+    return path
+
+
+def markdown(cells: Cells, limits: Mapping[Task, int]) -> str:
+    """A table for each kind of question: a row a graph, a column a model, and the ratio of the first to the others.
+
+    Means are over the graphs that all models were asked about.
+    """
+    models, graphs = (list(dict.fromkeys(key.split()[part] for key in cells)) for part in (0, 1))
+    lines = [
+        "# Zero-shot",
+        "",
+        f"Made by `anykg reproduce {NAME} --models {','.join(models)}`. MRR in percent ± standard error, on at most "
+        f"{limits['node']:,} (node) and {limits['relation']:,} (relation) test triplets drawn from each graph.",
+    ]
+    for kind, protocol in KINDS:
+        lines += ["", f"## {kind} task, {protocol} protocol", ""]
+        lines += ["| graph | " + " | ".join(models) + " |", "|---|" + "---|" * len(models)]
+        columns: dict[str, list[float]] = {name: [] for name in models}
+        for graph in graphs:
+            row = [cells.get(key_of(name, graph, kind, protocol, limits[kind])) for name in models]
+            lines.append(f"| {graph} | " + " | ".join(map(_shown, row)) + " |")
+            if all(row):
+                for name, cell in zip(models, row, strict=True):
+                    columns[name].append(100 * cell["metrics"]["mrr"] if cell else 0.0)
+        if columns[models[0]]:
+            means = {name: float(np.mean(column)) for name, column in columns.items()}
+            lines.append("| **mean** | " + " | ".join(f"**{means[name]:.2f}**" for name in models) + " |")
+            first = models[0]
+            lines += [
+                f"\n{first} is {means[first] / means[other] - 1:+.1%} relative to {other}." for other in models[1:]
+            ]
+    return "\n".join(lines) + "\n"
+
+
+def _shown(cell: dict[str, Any] | None) -> str:
+    if cell is None:
+        return ""
+    return f"{100 * cell['metrics']['mrr']:.1f} ± {100 * cell['standard_errors']['mrr']:.1f}"
+
+
+def _read(folder: Path) -> Cells:
+    path = folder / CELLS_FILE
+    if not path.exists():
+        return {}
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+    except ValueError as error:
+        raise CheckpointError(f"{path}: cannot be read as JSON ({error}); remove it to start anew.") from error

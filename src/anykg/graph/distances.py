@@ -1,0 +1,225 @@
+"""Shortest distances between entities, over observed facts.
+
+A fact (head, relation, tail) is an edge head -> tail, or an edge both ways where `directed` is False. Distances count
+edges; -1 says there is no path, or none within `limit`. A distance asked for a triplet never uses that triplet.
+
+An all-pairs table, kept with the graph, answers most of it where it fits `TABLE_BYTES`; larger graphs are searched from
+the entities of the batch, until they were searched as often as a table takes: then they get one if there is room. Only
+an adjacent pair can lose its shortest path with its own edge: such pairs, few, are searched for a detour, and the
+detours are kept with the graph too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import psutil
+
+from anykg.errors import ConfigError, DataError
+from anykg.graph.bfs import NO_LIMIT, NO_PATH, detours, multi_source_bfs, unreached
+from anykg.graph.graph import KnowledgeGraph
+
+TABLE_BYTES = 512 * 2**20
+"""All-pairs distances are kept if N * N bytes are no more than this (twice the bytes if one of them exceeds 254)."""
+LARGE_TABLE_BYTES = 5 * 2**30
+"""A table that is made because a graph is searched so often may be this large, and a quarter of the free memory."""
+BLOCK_BYTES = 64 * 2**20
+"""Searches that are not kept run in blocks of about so many bytes."""
+_NOT_YET = -2
+"""A detour nobody has asked for."""
+
+Direction = Literal["out", "in", "both"]
+
+
+@dataclass(frozen=True, eq=False)
+class Adjacency:
+    """Distinct neighbours of each entity: `neighbours[offsets[i]:offsets[i + 1]]`, ascending, self-loops left out."""
+
+    offsets: np.ndarray  # [N + 1], int64
+    neighbours: np.ndarray  # int32, one for each edge
+    counts: np.ndarray  # triplets behind each edge
+    keys: np.ndarray  # entity * N + neighbour, ascending
+
+    def find(self, entities: np.ndarray, neighbours: np.ndarray) -> np.ndarray:
+        """The positions of edges that exist."""
+        at: np.ndarray = np.searchsorted(self.keys, entities * (len(self.offsets) - 1) + neighbours)
+        return at
+
+
+def adjacency(graph: KnowledgeGraph, direction: Direction) -> Adjacency:
+    """Who an entity leads to ("out"), who leads to it ("in"), or both; computed once for a graph."""
+    return graph.derive(_adjacency, direction)
+
+
+def distances_from(
+    graph: KnowledgeGraph, sources: np.ndarray, *, directed: bool, reverse: bool = False, limit: int | None = None
+) -> np.ndarray:
+    """Distances [S, N] from each source to each entity, or with `reverse` from each entity to each source; int32."""
+    sources = np.asarray(sources, np.int64)
+    _check_entities(graph, sources)
+    edges = adjacency(graph, _direction(directed, reverse))
+    return _signed(multi_source_bfs(edges.offsets, edges.neighbours, sources, _checked_limit(limit)))
+
+
+def triplet_distances(
+    graph: KnowledgeGraph,
+    triplets: np.ndarray,
+    *,
+    directed: bool,
+    leave_out: Literal["triplet", "pair"],
+    limit: int | None = None,
+) -> np.ndarray:
+    """d(head, tail) and d(tail, head) for each triplet [B, 3], int32 [B, 2], without the facts to be left out.
+
+    "triplet" leaves out the one asked about (relation r + R asks about (tail, r, head)); its edge stays if another fact
+    is behind it. "pair" leaves out every fact between the two entities, either way.
+    """
+    triplets = np.asarray(triplets, np.int64)
+    if triplets.ndim != 2 or triplets.shape[1] != 3:
+        raise DataError(f"Expected triplets of shape [B, 3], found {list(triplets.shape)}.")
+    bound = _checked_limit(limit)
+    heads, relations, tails = triplets.T
+    _check_entities(graph, triplets[:, [0, 2]])
+    inverse = relations >= graph.num_relations
+    there, back = _plain_distances(graph, heads, tails, directed)
+    for distances, starts, ends, along in ((there, heads, tails, ~inverse), (back, tails, heads, inverse)):
+        # Its own edge is part of a shortest path from start to end only where it is that path.
+        rows = np.flatnonzero(distances == 1)
+        if leave_out == "triplet":
+            if directed:
+                rows = rows[along[rows]]
+            rows = rows[graph.contains(triplets[rows])]
+        distances[rows] = _mended(graph, starts[rows], ends[rows], directed, bound, alone=leave_out == "triplet")
+        if not directed:
+            back = there
+            break
+    found = np.stack([there, back], axis=1)  # [B, 2]
+    found[found > bound] = -1
+    return found
+
+
+def _adjacency(graph: KnowledgeGraph, direction: Direction) -> Adjacency:
+    heads, _, tails = graph.triplets[graph.triplets[:, 0] != graph.triplets[:, 2]].T.astype(np.int64)
+    n = graph.num_entities
+    ways = {"out": [heads * n + tails], "in": [tails * n + heads], "both": [heads * n + tails, tails * n + heads]}
+    keys, counts = np.unique(np.concatenate(ways[direction]), return_counts=True)
+    offsets = np.searchsorted(keys, np.arange(n + 1) * n)
+    return Adjacency(offsets, (keys % max(n, 1)).astype(np.int32), counts, keys)
+
+
+def _direction(directed: bool, reverse: bool) -> Direction:
+    if not directed:
+        return "both"
+    return "in" if reverse else "out"
+
+
+def _plain_distances(
+    graph: KnowledgeGraph, heads: np.ndarray, tails: np.ndarray, directed: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Distances head -> tail [B] and tail -> head [B], nothing left out."""
+    table = distance_table(graph, directed)
+    if table is not None:
+        there = _signed(table[heads, tails])
+        return there, _signed(table[tails, heads]) if directed else there
+    # A search from either end will do: take the end with fewer entities.
+    if len(np.unique(tails)) < len(np.unique(heads)):
+        back, there = _searched(graph, tails, heads, directed)
+    else:
+        there, back = _searched(graph, heads, tails, directed)
+    return there, back
+
+
+def distance_table(graph: KnowledgeGraph, directed: bool) -> np.ndarray | None:
+    """Distances [N, N] of all pairs, nothing left out, as `multi_source_bfs` gives them; None if there is no table."""
+    size = graph.num_entities**2
+    if size <= TABLE_BYTES:
+        return graph.derive(_table, directed)
+    if size > LARGE_TABLE_BYTES or graph.derive(_searches, directed)[0] < graph.num_entities:
+        return None
+    return graph.derive(_table_if_there_is_room, directed)
+
+
+def _table(graph: KnowledgeGraph, directed: bool) -> np.ndarray:
+    edges = adjacency(graph, _direction(directed, reverse=False))
+    return multi_source_bfs(edges.offsets, edges.neighbours, np.arange(graph.num_entities))
+
+
+def _table_if_there_is_room(graph: KnowledgeGraph, directed: bool) -> np.ndarray | None:
+    return _table(graph, directed) if graph.num_entities**2 <= psutil.virtual_memory().available / 4 else None
+
+
+def _searches(graph: KnowledgeGraph, directed: bool) -> np.ndarray:
+    """[1] how many searches were run on the graph; counted up as they are."""
+    del graph, directed  # each direction is counted by itself
+    return np.zeros(1, np.int64)
+
+
+def _searched(
+    graph: KnowledgeGraph, roots: np.ndarray, others: np.ndarray, directed: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Distances root -> other [B] and other -> root [B], by searches from the distinct roots in bounded blocks."""
+    sources, row_source = np.unique(roots, return_inverse=True)
+    order = np.argsort(row_source, kind="stable")
+    graph.derive(_searches, directed)[0] += len(sources) * (2 if directed else 1)
+    size = max(BLOCK_BYTES // graph.num_entities, 1)
+    found = np.empty((2, len(roots)), np.int32)
+    for side, reverse in enumerate((False, True) if directed else (False,)):
+        edges = adjacency(graph, _direction(directed, reverse))
+        for first in range(0, len(sources), size):
+            rows = order[slice(*np.searchsorted(row_source[order], [first, first + size]))]
+            block = multi_source_bfs(edges.offsets, edges.neighbours, sources[first : first + size])
+            found[side, rows] = _signed(block[row_source[rows] - first, others[rows]])
+    return found[0], found[1] if directed else found[0]
+
+
+def _mended(
+    graph: KnowledgeGraph, starts: np.ndarray, ends: np.ndarray, directed: bool, limit: int, *, alone: bool
+) -> np.ndarray:
+    """Distances [B] of adjacent pairs without their edge; with `alone`, only where one fact is behind the edge."""
+    if not directed:
+        starts, ends = np.minimum(starts, ends), np.maximum(starts, ends)
+    edges = adjacency(graph, _direction(directed, reverse=False))
+    at = edges.find(starts, ends)
+    known = graph.derive(_detours, directed, limit)
+    kept = (edges.counts[at] > 1) & alone
+    missing = np.unique(at[(known[at] == _NOT_YET) & ~kept])
+    if len(missing):
+        n = graph.num_entities
+        turned = adjacency(graph, _direction(directed, reverse=True))
+        known[missing] = detours(
+            edges.offsets,
+            edges.neighbours,
+            turned.offsets,
+            turned.neighbours,
+            edges.keys[missing] // n,
+            edges.keys[missing] % n,
+            limit,
+        )
+    return np.where(kept, 1, known[at])
+
+
+def _detours(graph: KnowledgeGraph, directed: bool, limit: int) -> np.ndarray:
+    """The detour around each edge of the graph, filled in as they are asked for."""
+    del limit  # detours of one limit are kept apart from those of another
+    return np.full(len(adjacency(graph, _direction(directed, reverse=False)).keys), _NOT_YET, np.int32)
+
+
+def _signed(distances: np.ndarray) -> np.ndarray:
+    """Unsigned distances as int32, -1 where not reached."""
+    return np.where(distances == unreached(distances), np.int32(NO_PATH), distances.astype(np.int32))
+
+
+def _checked_limit(limit: int | None) -> int:
+    if limit is None:
+        return NO_LIMIT
+    if limit < 0:
+        raise ConfigError(f"Expected a distance limit of 0 or more, found {limit}; None sets no limit.")
+    return limit
+
+
+def _check_entities(graph: KnowledgeGraph, ids: np.ndarray) -> None:
+    if ids.size and (ids.min() < 0 or ids.max() >= graph.num_entities):
+        bad = ids.min() if ids.min() < 0 else ids.max()
+        raise DataError(f"Expected entity ids from 0 to {graph.num_entities - 1}, found {bad}.")

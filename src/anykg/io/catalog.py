@@ -1,0 +1,133 @@
+"""Names of datasets, and where their files are.
+
+A name of the catalog, in any case, or a path works wherever a graph or a task is asked for; to read a folder called
+like a dataset, write ./NAME. Files are looked for below the directory given, then below $ANYKG_DATA, then in the
+user's cache. Nothing is downloaded here.
+"""
+
+from __future__ import annotations
+
+import os
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypedDict, Unpack
+
+from anykg.errors import ConfigError, DataError, UnknownName, nearest
+from anykg.io.datasets import DATASETS, Dataset
+
+if TYPE_CHECKING:
+    from anykg.graph.graph import KnowledgeGraph
+    from anykg.graph.task import Task
+
+_BY_NAME = {row.name.casefold(): row for row in DATASETS}
+
+
+class Reading(TypedDict, total=False):
+    """How to read a file of triplets; see `anykg.io.read.read_with_report`."""
+
+    columns: str
+    separator: str
+    header: bool
+    literals: Literal["drop", "keep"]
+    labels: Path | str
+
+
+class Located(NamedTuple):
+    """Where something is that was asked for by name or path."""
+
+    name: str
+    path: Path
+    """A file of triplets, a folder, or the common beginning of two folders."""
+    is_file: bool
+
+
+def load_task(name_or_path: str | Path, data_dir: Path | None = None, **reading: Unpack[Reading]) -> Task:
+    """A task of the catalog, in a folder, or made of one file of triplets: a tenth to validate on, a tenth to ask."""
+    located = locate(name_or_path, data_dir)
+    if located.is_file:
+        from anykg.graph.split import split_task
+
+        return split_task(load_graph(name_or_path, data_dir, **reading), located.name)
+    return _read_task(located, reading)
+
+
+def load_graph(name_or_path: str | Path, data_dir: Path | None = None, **reading: Unpack[Reading]) -> KnowledgeGraph:
+    """The whole graph in a file; of a task, what is observed at inference."""
+    located = locate(name_or_path, data_dir)
+    if located.is_file:
+        from anykg.io.read import read_graph
+
+        return read_graph(located.path, **reading)
+    return _read_task(located, reading).observed
+
+
+def get_dataset(name: str) -> Dataset:
+    """The row called `name`, ignoring case; raises `UnknownName` with near matches."""
+    row = _BY_NAME.get(name.casefold())
+    if row is None:
+        raise UnknownName("dataset (`anykg data list` shows them all)", name, _near(name))
+    return row
+
+
+def data_dirs(data_dir: Path | None = None) -> list[Path]:
+    """The directories to look in, first to last; downloads go to the first."""
+    given = [data_dir] if data_dir is not None else []
+    if os.environ.get("ANYKG_DATA"):
+        given.append(Path(os.environ["ANYKG_DATA"]))
+    from platformdirs import user_cache_path
+
+    return [*given, user_cache_path("anykg") / "data"]
+
+
+def find(row: Dataset, data_dir: Path | None = None) -> Path | None:
+    """The file, folder or common beginning of two folders with a dataset's triplets; None if they are not here."""
+    if row.family == "embedded":
+        return Path(str(files("anykg.io").joinpath(row.place)))
+    triplets = [file for file in row.files if file.endswith(".txt")]
+    for directory in data_dirs(data_dir):
+        if all((directory / file).is_file() for file in triplets):
+            return directory / row.place
+    return None
+
+
+def locate(name_or_path: str | Path, data_dir: Path | None = None) -> Located:
+    """Where a dataset or a path is; raises an `InputError` that says how to get it."""
+    name = str(name_or_path)
+    row = _BY_NAME.get(name.casefold())
+    if row is not None:
+        found = find(row, data_dir)
+        if found is None:
+            raise DataError(_not_here(row, data_dir))
+        return Located(row.name, found, row.layout == "graph")
+    path = Path(name).expanduser()
+    if path.is_file():
+        return Located(path.name, path, True)
+    if path.is_dir() or any(path.with_name(path.name + end).is_dir() for end in ("-trans", "-ind") if path.name):
+        return Located(path.resolve().name, path, False)
+    raise UnknownName("file, folder or dataset (`anykg data list` shows them all)", name, _near(name))
+
+
+def _read_task(located: Located, reading: Reading) -> Task:
+    from anykg.io.layouts import read_task
+
+    if reading:
+        raise ConfigError(
+            f"{located.path}: a folder in a public layout is read as it is, but {' and '.join(sorted(reading))} was "
+            "given; that is for a single file."
+        )
+    return read_task(located.path, located.name)
+
+
+def _not_here(row: Dataset, data_dir: Path | None) -> str:
+    directories = " or ".join(str(directory) for directory in data_dirs(data_dir))
+    if not row.source:
+        return (
+            f"{row.name} is not in {directories}; it has no public address, so put its train.txt, valid.txt and "
+            f"test.txt into {row.place} there."
+        )
+    return f"{row.name} is not in {directories}; `anykg data fetch {row.name}` downloads it."
+
+
+def _near(name: str) -> list[str]:
+    names = [row.name for row in DATASETS]
+    return nearest(name, names) or [known for known in names if name and name.casefold() in known.casefold()][:3]

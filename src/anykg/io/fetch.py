@@ -1,0 +1,312 @@
+"""Download public files: resumed after a break, checked, and never half there.
+
+Bytes go to NAME.part beside the file's place; a later attempt asks the server for the rest of it. Only a whole file,
+its checksum compared where one is known, is renamed to its place. Of an archive only the files expected are taken.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import http.client
+import os
+import shutil
+import tarfile
+import tempfile
+import time
+import urllib.error
+import urllib.request
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+
+from anykg.errors import InputError
+from anykg.io.datasets import SUFFIXES, Dataset
+
+CHUNK = 1 << 16
+LARGEST = 1 << 30
+"""No file of the catalog comes near this many bytes."""
+
+Advance = Callable[[int, int | None], None]
+"""Told the bytes that are there and, where known, how many there will be."""
+
+
+class Checksum(NamedTuple):
+    """What a file must be."""
+
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """One file of a dataset that is now in its place."""
+
+    path: Path
+    downloaded: bool
+    """False where it was there before."""
+    verified: bool
+    """False where no checksum is known."""
+
+
+@cache
+def known_checksums() -> dict[str, Checksum]:
+    """The checksum of every file of the catalog that has one, by its path below the data directory."""
+    table = files("anykg.io").joinpath("embedded", "checksums.tsv").read_text(encoding="utf-8")
+    rows = (line.split("\t") for line in table.splitlines()[1:])
+    return {path: Checksum(int(size), digest) for path, size, digest in rows}
+
+
+def fetch(
+    dataset: Dataset,
+    data_dir: Path,
+    *,
+    checksums: Mapping[str, Checksum] | None = None,
+    advance: Advance = lambda done, total: None,
+    pause: float = 1.0,
+) -> list[Fetched]:
+    """Bring every file of a dataset into `data_dir`; what is there already is checked and kept."""
+    checksums = known_checksums() if checksums is None else checksums
+    if dataset.family == "embedded":
+        raise InputError(f"{dataset.name} comes with anykg and needs no download.")
+    if not dataset.source:
+        raise InputError(
+            f"{dataset.name} has no public address; put train.txt, valid.txt and test.txt into "
+            f"{data_dir / dataset.place} yourself."
+        )
+    missing = [path for path in dataset.files if not _is_there(data_dir / path, checksums.get(path))]
+    if missing and dataset.is_archive:
+        _fetch_archive(dataset, data_dir, missing, checksums, advance, pause)
+    elif missing:
+        _fetch_files(dataset, data_dir, missing, checksums, advance, pause)
+    return [Fetched(data_dir / path, path in missing, path in checksums) for path in dataset.files]
+
+
+def download(
+    url: str,
+    path: Path,
+    expected: Checksum | None = None,
+    *,
+    advance: Advance = lambda done, total: None,
+    attempts: int = 4,
+    pause: float = 1.0,
+) -> None:
+    """Download one file to `path`, going on from PATH.part where that exists.
+
+    A broken connection is tried again after `pause` seconds, then after twice that, and so on.
+    """
+    part = path.with_name(path.name + ".part")
+    problem = ""
+    for attempt in range(attempts):
+        if attempt:
+            time.sleep(pause * 2 ** (attempt - 1))
+        resumed = part.exists()
+        try:
+            _receive(url, part, advance)
+        except _PassingError as error:
+            problem = str(error)
+            continue
+        if expected is None or (found := _checksum(part)) == expected:
+            with _writing(path):
+                part.replace(path)
+            return
+        part.unlink()
+        if not resumed:  # a fresh copy that is wrong is wrong at the source; a resumed one may have begun wrong
+            raise InputError(f"{url}: {_difference(expected, found)}; it was not kept. Try again later.")
+        problem = "a part of it from an earlier attempt was wrong"
+    raise InputError(f"{url}: could not be downloaded ({problem}). Try again later: it goes on where it stopped.")
+
+
+def extract(archive: Path, folder: Path, names: set[str], largest: int = LARGEST) -> None:
+    """Take the files called `names`, and nothing else, out of a .tar.gz into `folder`.
+
+    An archive with a link, with a path that leads out of it, or of more than `largest` bytes is refused.
+    """
+    taken: set[str] = set()
+    try:
+        with gzip.open(archive) as stream, tarfile.open(fileobj=stream, mode="r:") as members:
+            for member in members:
+                place = PurePosixPath(member.name)
+                if place.is_absolute() or ".." in place.parts or "\\" in member.name:
+                    raise InputError(f"{archive}: refused, it holds the path {member.name!r} that leads out of it.")
+                if member.issym() or member.islnk():
+                    raise InputError(f"{archive}: refused, it holds the link {member.name!r}; expected plain files.")
+                if member.offset_data + member.size > largest:
+                    raise InputError(f"{archive}: refused, it is larger than {largest:,} bytes.")
+                if not member.isreg() or member.issparse() or place.name not in names:
+                    continue
+                if place.name in taken:
+                    raise InputError(f"{archive}: refused, it holds {place.name!r} more than once.")
+                taken.add(place.name)
+                content = members.extractfile(member)
+                if content is not None:
+                    with _writing(folder), (folder / place.name).open("wb") as file:
+                        shutil.copyfileobj(content, file)
+            while stream.read(CHUNK):  # to its end, where gzip keeps a checksum of all of it
+                if stream.tell() > largest:
+                    raise InputError(f"{archive}: refused, it is larger than {largest:,} bytes.")
+    except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise InputError(f"{archive}: cannot be unpacked ({error}); expected a .tar.gz. Fetch it again.") from error
+    if taken != names:
+        raise InputError(f"{archive}: expected the files {', '.join(sorted(names))}, found only {len(taken)} of them.")
+
+
+def _fetch_files(
+    dataset: Dataset,
+    data_dir: Path,
+    missing: list[str],
+    checksums: Mapping[str, Checksum],
+    advance: Advance,
+    pause: float,
+) -> None:
+    total = sum(checksums[path].bytes for path in missing) if set(missing) <= checksums.keys() else None
+    before = 0
+    for path, suffix in zip(dataset.files, SUFFIXES[dataset.layout], strict=True):
+        if path not in missing:
+            continue
+        target = data_dir / path
+        with _writing(target.parent):
+            target.parent.mkdir(parents=True, exist_ok=True)
+        download(
+            dataset.source + suffix,
+            target,
+            checksums.get(path),
+            advance=_shifted(advance, before, total),
+            pause=pause,
+        )
+        before += target.stat().st_size
+
+
+def _shifted(advance: Advance, before: int, total: int | None) -> Advance:
+    """Progress within one file as progress within all of them."""
+    return lambda done, _: advance(before + done, total)
+
+
+def _fetch_archive(
+    dataset: Dataset,
+    data_dir: Path,
+    missing: list[str],
+    checksums: Mapping[str, Checksum],
+    advance: Advance,
+    pause: float,
+) -> None:
+    folder = data_dir / dataset.place
+    archive = folder.with_name(folder.name + ".tar.gz")
+    with _writing(archive.parent):
+        archive.parent.mkdir(parents=True, exist_ok=True)
+    if not archive.exists():  # it exists where an earlier run was ended while unpacking
+        download(dataset.source, archive, advance=advance, pause=pause)
+    try:
+        with _writing(folder), tempfile.TemporaryDirectory(dir=archive.parent, prefix=".unpacked-") as unpacked:
+            extracted = {path: Path(unpacked, PurePosixPath(path).name) for path in missing}
+            extract(archive, Path(unpacked), {file.name for file in extracted.values()})
+            for path, file in extracted.items():
+                expected, found = checksums.get(path), _checksum(file)
+                if expected is not None and found != expected:
+                    difference = _difference(expected, found)
+                    raise InputError(f"{dataset.source}: {file.name} in it: {difference}; nothing was kept.")
+            folder.mkdir(exist_ok=True)
+            for path, file in extracted.items():
+                file.replace(data_dir / path)
+    finally:
+        archive.unlink(missing_ok=True)
+
+
+class _PassingError(Exception):
+    """The connection failed in a way that may pass."""
+
+
+def _receive(url: str, part: Path, advance: Advance) -> None:
+    """Append what is missing of `url` to `part`; raises `_PassingError` unless all of it is there."""
+    done = part.stat().st_size if part.exists() else 0
+    response = _request(url, done)
+    if response is None:
+        part.unlink()
+        raise _PassingError("the server has no more than an earlier attempt left behind")
+    with response:
+        if not response.headers.get("Content-Range", "").startswith(f"bytes {done}-"):
+            done = 0  # the server sends all of it
+        length = response.headers.get("Content-Length")
+        total = done + int(length) if length else None
+        with _writing(part), part.open("ab" if done else "wb") as file:
+            for chunk in _chunks(response):
+                file.write(chunk)
+                done += len(chunk)
+                if done > LARGEST:
+                    raise InputError(f"{url}: refused, it is larger than any file expected.")
+                advance(done, total)
+            file.flush()
+            os.fsync(file.fileno())
+    if total is not None and done < total:
+        raise _PassingError(f"the connection ended after {done:,} of {total:,} bytes")
+
+
+def _request(url: str, done: int) -> http.client.HTTPResponse | None:
+    """The answer to a request for what follows the first `done` bytes; None if nothing does."""
+    request = urllib.request.Request(url, headers={"User-Agent": "anykg", "Accept-Encoding": "identity"})
+    if done:
+        request.add_header("Range", f"bytes={done}-")
+    try:
+        response: http.client.HTTPResponse = urllib.request.urlopen(request, timeout=30)
+    except urllib.error.HTTPError as error:
+        if error.code == 416 and done:
+            return None
+        answer = f"the server answered {error.code} {error.reason}"
+        if error.code >= 500 or error.code in (408, 429):
+            raise _PassingError(answer) from error
+        raise InputError(f"{url}: {answer}; the address may have moved.") from error
+    except (OSError, http.client.HTTPException) as error:
+        raise _PassingError(str(getattr(error, "reason", error)) or type(error).__name__) from error
+    return response
+
+
+def _chunks(response: http.client.HTTPResponse) -> Iterator[bytes]:
+    """The body; a read that fails is the connection's fault, not the disk's."""
+    while True:
+        try:
+            chunk = response.read(CHUNK)
+        except (OSError, http.client.HTTPException) as error:
+            raise _PassingError(str(error) or type(error).__name__) from error
+        if not chunk:
+            return
+        yield chunk
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """Say which place could not be written to."""
+    try:
+        yield
+    except gzip.BadGzipFile:  # an OSError, but of what is read
+        raise
+    except OSError as error:
+        raise InputError(
+            f"{path}: cannot be written ({error.strerror or error}). Choose another place with --data-dir."
+        ) from error
+
+
+def _is_there(path: Path, expected: Checksum | None) -> bool:
+    """Is the file there? One with other content is refused: it is not ours to replace."""
+    if not path.is_file():
+        return False
+    if expected is not None and (found := _checksum(path)) != expected:
+        raise InputError(f"{path}: {_difference(expected, found)}; move it away to fetch it anew.")
+    return True
+
+
+def _difference(expected: Checksum, found: Checksum) -> str:
+    return (
+        f"expected {expected.bytes:,} bytes with SHA-256 {expected.sha256[:12]}..., "
+        f"found {found.bytes:,} bytes with {found.sha256[:12]}..."
+    )
+
+
+def _checksum(path: Path) -> Checksum:
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return Checksum(path.stat().st_size, digest)

@@ -1,0 +1,104 @@
+"""Link-prediction tasks from folders, in the layouts of the public benchmarks.
+
+| files | training graph | inference graph |
+|---|---|---|
+| `F/train`, `valid`, `test` | train, valid | the same: train observed, test asked |
+| `X-trans/train`, `valid` and `X-ind/observe`, `test` | train, valid | observe observed, test asked |
+| `F/train`, `msg`, `valid`, `test` | train | msg observed, test asked |
+
+In the last one the validation triplets lie on the inference graph; a `Task` validates on the training graph, so its
+`valid` is empty and the file is not read. `.dict` files are not read either: the triplets say which names there are.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from anykg.errors import DataError
+from anykg.graph.graph import KnowledgeGraph
+from anykg.graph.task import Task
+from anykg.io.read import read_names
+
+EXTENSIONS = tuple(extension + packing for extension in (".txt", ".tsv", ".csv") for packing in ("", ".gz", ".zst"))
+ACCEPTED = (
+    "a folder with train.txt, valid.txt and test.txt, a folder that also has msg.txt, or the two folders "
+    "X-trans (train.txt, valid.txt) and X-ind (observe.txt, test.txt), given as either or as X"
+)
+
+
+def read_task(place: Path | str, name: str | None = None) -> Task:
+    """The task in a folder, or in the pair of folders `<place>-trans` and `<place>-ind`."""
+    place = Path(place)
+    if place.is_file():
+        raise DataError(f"{place}: expected a task, found a single file; a task is {ACCEPTED}.")
+    if place.is_dir() and _has(place, "train", "msg", "test"):
+        return _read_msg(place, name or place.resolve().name)
+    if place.is_dir() and _has(place, "train", "valid", "test"):
+        return _read_transductive(place, name or place.resolve().name)
+    return _read_pair(place, name)
+
+
+def _read_transductive(folder: Path, name: str) -> Task:
+    train, valid, test = _read_together(*(_file(folder, stem) for stem in ("train", "valid", "test")))
+    return Task(name, train=train, valid=valid, observed=train, test=test)
+
+
+def _read_pair(place: Path, name: str | None) -> Task:
+    prefix = place.resolve().name if place.is_dir() else place.name
+    prefix = prefix.removesuffix("-trans").removesuffix("-ind")
+    parent = place.resolve().parent if place.is_dir() else place.parent
+    training, inference = parent / f"{prefix}-trans", parent / f"{prefix}-ind"
+    if not training.is_dir() and not inference.is_dir():
+        what = "none of these" if place.is_dir() else "nothing there"
+        raise DataError(f"{place}: expected a task, found {what}; a task is {ACCEPTED}.")
+    for folder in (training, inference):
+        if not folder.is_dir():
+            raise DataError(f"{folder}: there is no such folder; a task of two graphs is both {prefix}-trans and -ind.")
+    train, valid = _read_together(_file(training, "train"), _file(training, "valid"))
+    observed, test = _read_together(_file(inference, "observe"), _file(inference, "test"))
+    return Task(name or prefix, train=train, valid=valid, observed=observed, test=test)
+
+
+def _read_msg(folder: Path, name: str) -> Task:
+    (train,) = _read_together(_file(folder, "train"))
+    observed, test = _read_together(_file(folder, "msg"), _file(folder, "test"))
+    valid = train.with_triplets(np.empty((0, 3), np.int32))
+    return Task(name, train=train, valid=valid, observed=observed, test=test)
+
+
+def _read_together(*paths: Path) -> list[KnowledgeGraph]:
+    """A graph for each file, all over the names of all files."""
+    tables = [read_names(path).table for path in paths]
+    whole = KnowledgeGraph.from_polars(pl.concat(tables))
+    return [
+        whole.with_triplets(
+            np.stack(
+                [
+                    whole.entities.ids(table["head"]),
+                    whole.relations.ids(table["relation"]),
+                    whole.entities.ids(table["tail"]),
+                ],
+                axis=1,
+            )
+        )
+        for table in tables
+    ]
+
+
+def _has(folder: Path, *stems: str) -> bool:
+    return all(_found(folder, stem) for stem in stems)
+
+
+def _file(folder: Path, stem: str) -> Path:
+    found = _found(folder, stem)
+    if len(found) != 1:
+        names = " and ".join(path.name for path in found) or "none"
+        raise DataError(f"{folder}: expected one file {stem}.txt (or .tsv, .csv, also .gz or .zst), found {names}.")
+    return found[0]
+
+
+def _found(folder: Path, stem: str) -> list[Path]:
+    return [path for extension in EXTENSIONS if (path := folder / (stem + extension)).is_file()]

@@ -1,0 +1,275 @@
+"""The loops of attention over arriving edges, compiled; `anykg.models.ingram.segment` says what they compute.
+
+All arrays of numbers are flat float32. One head of one node is a vector of D floats, which goes through the kernels as
+one value. A loop is an edge from v to v whose kind is the mean of those that arrive at v; its weights stand in row
+E + v. Kernels run over lanes, ranges of nodes that never write to the same place.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit, prange
+
+from anykg.models.simd import (
+    add,
+    if_positive,
+    larger,
+    load_like,
+    multiply,
+    multiply_add,
+    splat,
+    splat_like,
+    store,
+    total,
+    where_positive,
+    width_of,
+)
+
+RECEIVER, SENDER, VALUE, RESIDUAL = range(4)
+"""The second axis of nodes [N, 4, H, D]."""
+SLOPE = np.float32(0.2)
+"""Of LeakyReLU below zero."""
+
+
+@njit(cache=True)
+def _softmax(weights, heads, start, stop, loop):  # type: ignore[no-untyped-def]
+    """In place, over rows start to stop and, unless it is -1, the row `loop`."""
+    for h in range(heads):
+        highest = weights[loop * heads + h] if loop >= 0 else np.float32(-np.inf)
+        for e in range(start, stop):
+            highest = max(highest, weights[e * heads + h])
+        sum_of = np.float32(0)
+        if loop >= 0:
+            weights[loop * heads + h] = np.exp(weights[loop * heads + h] - highest)
+            sum_of += weights[loop * heads + h]
+        for e in range(start, stop):
+            weights[e * heads + h] = np.exp(weights[e * heads + h] - highest)
+            sum_of += weights[e * heads + h]
+        share = np.float32(1) / sum_of if sum_of else np.float32(0)  # no edge and no loop: nothing to divide
+        if loop >= 0:
+            weights[loop * heads + h] *= share
+        for e in range(start, stop):
+            weights[e * heads + h] *= share
+
+
+@njit(cache=True)
+def _softmax_backward(weights, heads, start, stop, loop, gradient):  # type: ignore[no-untyped-def]
+    """The gradient of the weights becomes that of the logits, in place."""
+    for h in range(heads):
+        sum_of = weights[loop * heads + h] * gradient[loop * heads + h] if loop >= 0 else np.float32(0)
+        for e in range(start, stop):
+            sum_of += weights[e * heads + h] * gradient[e * heads + h]
+        if loop >= 0:
+            gradient[loop * heads + h] = weights[loop * heads + h] * (gradient[loop * heads + h] - sum_of)
+        for e in range(start, stop):
+            gradient[e * heads + h] = weights[e * heads + h] * (gradient[e * heads + h] - sum_of)
+
+
+@njit(cache=True)
+def _logit(state, vector):  # type: ignore[no-untyped-def]
+    return total(multiply(larger(state, multiply(state, splat_like(SLOPE, state))), vector))
+
+
+@njit(cache=True)
+def _forward_lane(zero, first, last, edges, loops, heads, nodes, kinds, vector, bias, weights, output):  # type: ignore[no-untyped-def]
+    offsets, senders, kind_of = edges
+    D = width_of(zero)  # noqa: N806
+    row, kind_row = 4 * heads * D, 2 * heads * D
+    mean = np.empty(kind_row, np.float32)
+    for v in range(first, last):
+        start, stop = offsets[v], offsets[v + 1]
+        loop = len(senders) + v if loops else -1
+        share = splat_like(np.float32(1) / np.float32(max(stop - start, 1)), zero)
+        mean[:] = 0
+        at = v * row
+        for e in range(start, stop):
+            u, k = np.int64(senders[e]), np.int64(kind_of[e])
+            for h in range(heads):
+                term = load_like(kinds, k * kind_row + h * D, zero)
+                state = add(
+                    load_like(nodes, at + h * D, zero), load_like(nodes, u * row + (SENDER * heads + h) * D, zero)
+                )
+                logit = _logit(add(state, term), load_like(vector, h * D, zero))
+                weights[e * heads + h] = logit + bias[k * heads + h]
+                if loops:
+                    store(mean, h * D, add(load_like(mean, h * D, zero), term))
+        if loops:
+            for h in range(heads):
+                term = multiply(load_like(mean, h * D, zero), share)
+                state = add(load_like(nodes, at + h * D, zero), load_like(nodes, at + (SENDER * heads + h) * D, zero))
+                weights[loop * heads + h] = _logit(add(state, term), load_like(vector, h * D, zero))
+        _softmax(weights, heads, start, stop, loop)
+        for h in range(heads):
+            store(output, (v * heads + h) * D, load_like(nodes, at + (RESIDUAL * heads + h) * D, zero))
+        for e in range(start, stop):
+            u, k = np.int64(senders[e]), np.int64(kind_of[e])
+            for h in range(heads):
+                to, weight = (v * heads + h) * D, splat_like(weights[e * heads + h], zero)
+                term = load_like(kinds, k * kind_row + (heads + h) * D, zero)
+                value = add(load_like(nodes, u * row + (VALUE * heads + h) * D, zero), term)
+                store(output, to, multiply_add(weight, value, load_like(output, to, zero)))
+                if loops:
+                    store(mean, (heads + h) * D, add(load_like(mean, (heads + h) * D, zero), term))
+        for h in range(heads):
+            to = (v * heads + h) * D
+            result = load_like(output, to, zero)
+            if loops:
+                term = multiply(load_like(mean, (heads + h) * D, zero), share)
+                value = add(load_like(nodes, at + (VALUE * heads + h) * D, zero), term)
+                result = multiply_add(splat_like(weights[loop * heads + h], zero), value, result)
+            store(output, to, larger(result, zero))  # leaves NaN for others to see
+
+
+@njit(cache=True)
+def _receiver_lane(  # type: ignore[no-untyped-def]
+    zero, first, last, edges, loops, heads, nodes, kinds, vector, weights, output, gradient,
+    to_nodes, to_logits, to_kinds, to_vector, to_bias,
+):  # fmt: skip
+    """Gradients of residuals, logits, receivers and tables, and what senders get of their own loops."""
+    offsets, senders, kind_of = edges
+    D = width_of(zero)  # noqa: N806
+    row, kind_row = 4 * heads * D, 2 * heads * D
+    mean, rest = np.empty(kind_row, np.float32), np.zeros(kind_row, np.float32)
+    slope = splat_like(SLOPE, zero)
+    for v in range(first, last):
+        start, stop = offsets[v], offsets[v + 1]
+        loop = len(senders) + v if loops else -1
+        share = splat_like(np.float32(1) / np.float32(max(stop - start, 1)), zero)
+        mean[:] = 0
+        at = v * row
+        for h in range(heads):
+            to = (v * heads + h) * D
+            given = where_positive(load_like(output, to, zero), load_like(gradient, to, zero))
+            store(to_nodes, at + (RESIDUAL * heads + h) * D, given)
+        for e in range(start, stop):
+            u, k = np.int64(senders[e]), np.int64(kind_of[e])
+            for h in range(heads):
+                term = load_like(kinds, k * kind_row + (heads + h) * D, zero)
+                value = add(load_like(nodes, u * row + (VALUE * heads + h) * D, zero), term)
+                given = load_like(to_nodes, at + (RESIDUAL * heads + h) * D, zero)
+                to_logits[e * heads + h] = total(multiply(given, value))
+                if loops:
+                    store(mean, (heads + h) * D, add(load_like(mean, (heads + h) * D, zero), term))
+                    term = load_like(kinds, k * kind_row + h * D, zero)
+                    store(mean, h * D, add(load_like(mean, h * D, zero), term))
+        if loops:
+            for h in range(heads):
+                term = multiply(load_like(mean, (heads + h) * D, zero), share)
+                value = add(load_like(nodes, at + (VALUE * heads + h) * D, zero), term)
+                given = load_like(to_nodes, at + (RESIDUAL * heads + h) * D, zero)
+                to_logits[loop * heads + h] = total(multiply(given, value))
+        _softmax_backward(weights, heads, start, stop, loop, to_logits)
+        for h in range(heads):
+            to_state, to_value = zero, zero
+            if loops:
+                term = multiply(load_like(mean, h * D, zero), share)
+                own = add(load_like(nodes, at + h * D, zero), load_like(nodes, at + (SENDER * heads + h) * D, zero))
+                state = add(own, term)
+                to_logit = splat_like(to_logits[loop * heads + h], zero)
+                leaky = larger(state, multiply(state, slope))
+                store(to_vector, h * D, multiply_add(to_logit, leaky, load_like(to_vector, h * D, zero)))
+                to_state = multiply(to_logit, load_like(vector, h * D, zero))
+                to_state = if_positive(state, to_state, multiply(to_state, slope))
+                given = load_like(to_nodes, at + (RESIDUAL * heads + h) * D, zero)
+                to_value = multiply(splat_like(weights[loop * heads + h], zero), given)
+                store(rest, h * D, multiply(to_state, share))
+                store(rest, (heads + h) * D, multiply(to_value, share))
+            store(to_nodes, at + (RECEIVER * heads + h) * D, to_state)
+            store(to_nodes, at + (SENDER * heads + h) * D, to_state)
+            store(to_nodes, at + (VALUE * heads + h) * D, to_value)
+        for e in range(start, stop):
+            u, k = np.int64(senders[e]), np.int64(kind_of[e])
+            for h in range(heads):
+                to = k * kind_row + h * D
+                state = add(
+                    load_like(nodes, at + h * D, zero), load_like(nodes, u * row + (SENDER * heads + h) * D, zero)
+                )
+                state = add(state, load_like(kinds, to, zero))
+                to_logit = splat_like(to_logits[e * heads + h], zero)
+                leaky = larger(state, multiply(state, slope))
+                store(to_vector, h * D, multiply_add(to_logit, leaky, load_like(to_vector, h * D, zero)))
+                to_state = multiply(to_logit, load_like(vector, h * D, zero))
+                to_state = if_positive(state, to_state, multiply(to_state, slope))
+                store(to_nodes, at + h * D, add(load_like(to_nodes, at + h * D, zero), to_state))
+                to_state = add(to_state, load_like(rest, h * D, zero))
+                store(to_kinds, to, add(load_like(to_kinds, to, zero), to_state))
+                to += heads * D
+                given = load_like(to_nodes, at + (RESIDUAL * heads + h) * D, zero)
+                to_value = multiply_add(
+                    splat_like(weights[e * heads + h], zero), given, load_like(rest, (heads + h) * D, zero)
+                )
+                store(to_kinds, to, add(load_like(to_kinds, to, zero), to_value))
+                to_bias[k * heads + h] += to_logits[e * heads + h]
+
+
+@njit(cache=True)
+def _sender_lane(  # type: ignore[no-untyped-def]
+    zero, first, last, edges, heads, nodes, kinds, vector, weights, to_nodes, to_logits
+):
+    """Gradients of senders, added to those of their loops."""
+    offsets, sent, receivers, kind_of = edges
+    D = width_of(zero)  # noqa: N806
+    row, kind_row = 4 * heads * D, 2 * heads * D
+    slope = splat_like(SLOPE, zero)
+    for u in range(first, last):
+        own, to_value = u * row + SENDER * heads * D, u * row + VALUE * heads * D
+        for position in range(offsets[u], offsets[u + 1]):
+            e = np.int64(sent[position])
+            v, k = np.int64(receivers[e]), np.int64(kind_of[e])
+            for h in range(heads):
+                state = add(load_like(nodes, v * row + h * D, zero), load_like(nodes, own + h * D, zero))
+                state = add(state, load_like(kinds, k * kind_row + h * D, zero))
+                to_state = multiply(splat_like(to_logits[e * heads + h], zero), load_like(vector, h * D, zero))
+                to_state = if_positive(state, to_state, multiply(to_state, slope))
+                store(to_nodes, own + h * D, add(load_like(to_nodes, own + h * D, zero), to_state))
+                weight = splat_like(weights[e * heads + h], zero)
+                given = load_like(to_nodes, v * row + (RESIDUAL * heads + h) * D, zero)
+                to = to_value + h * D
+                store(to_nodes, to, multiply_add(weight, given, load_like(to_nodes, to, zero)))
+
+
+class AttentionKernels(NamedTuple):
+    """The compiled loops for one width of a head."""
+
+    forward: Any
+    backward_by_receiver: Any
+    backward_by_sender: Any
+
+
+@lru_cache
+def attention_kernels(width: int) -> AttentionKernels:
+    """Kernels for D = width, a constant to the compiler."""
+    D = width  # noqa: N806
+
+    @njit(cache=True, parallel=True)
+    def forward(lanes, edges, loops, heads, nodes, kinds, vector, bias, weights, output):  # type: ignore[no-untyped-def]
+        for lane in prange(len(lanes) - 1):
+            _forward_lane(
+                splat(np.float32(0), D), lanes[lane], lanes[lane + 1], edges, loops, heads, nodes, kinds, vector,
+                bias, weights, output,
+            )  # fmt: skip
+
+    @njit(cache=True, parallel=True)
+    def backward_by_receiver(  # type: ignore[no-untyped-def]
+        lanes, edges, loops, heads, nodes, kinds, vector, weights, output, gradient,
+        to_nodes, to_logits, to_kinds, to_vector, to_bias,
+    ):  # fmt: skip
+        """Every lane adds to tables of its own: to_kinds, to_vector and to_bias have an axis of lanes."""
+        for lane in prange(len(lanes) - 1):
+            _receiver_lane(
+                splat(np.float32(0), D), lanes[lane], lanes[lane + 1], edges, loops, heads, nodes, kinds, vector,
+                weights, output, gradient, to_nodes, to_logits, to_kinds[lane], to_vector[lane], to_bias[lane],
+            )  # fmt: skip
+
+    @njit(cache=True, parallel=True)
+    def backward_by_sender(lanes, edges, heads, nodes, kinds, vector, weights, to_nodes, to_logits):  # type: ignore[no-untyped-def]
+        for lane in prange(len(lanes) - 1):
+            _sender_lane(
+                splat(np.float32(0), D), lanes[lane], lanes[lane + 1], edges, heads, nodes, kinds, vector, weights,
+                to_nodes, to_logits,
+            )  # fmt: skip
+
+    return AttentionKernels(forward, backward_by_receiver, backward_by_sender)

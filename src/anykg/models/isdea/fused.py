@@ -1,0 +1,98 @@
+"""The training step of folded ISDEA+ as one autograd node over the compiled kernels of `models.isdea.kernels`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.linalg  # noqa: F401 - loads the BLAS that numba calls
+import torch
+from threadpoolctl import ThreadpoolController
+from torch import Tensor
+
+from anykg.models.isdea import kernels
+from anykg.models.isdea.folded import FoldedScalars
+
+if TYPE_CHECKING:
+    from anykg.models.isdea.isdea import ISDEA
+
+
+def _calm_scipy_blas() -> None:
+    """Give scipy's BLAS, which compiled `np.dot` calls, one thread: more cost ten times a step of these small products.
+
+    torch and numpy have BLAS libraries of their own, which stay as they are.
+    """
+    for library in ThreadpoolController().lib_controllers:
+        if library.user_api == "blas" and "scipy.libs" in str(library.filepath):
+            library.set_num_threads(1)
+
+
+_calm_scipy_blas()
+
+
+def can_fuse(model: ISDEA) -> bool:
+    """Whether the kernels know this model: the full read-out, in single precision on a CPU."""
+    flat = model.weights.flat
+    return model.config.readout == "full" and flat.dtype == torch.float32 and flat.device.type == "cpu"
+
+
+def fused_scores(
+    model: ISDEA, moves: Tensor, scalars: FoldedScalars, triplets: np.ndarray, steps: np.ndarray
+) -> Tensor:
+    """Scores [B] of triplets [B, 3] with the distances [B, 2] of their ends."""
+    table, flat, sizes = (scalars.entity.numpy(), scalars.pair.numpy()), model.weights.flat, _sizes(model)
+    if not torch.is_grad_enabled():
+        return torch.from_numpy(kernels.score(triplets, *table, moves.numpy(), steps, sizes, flat.detach().numpy()))
+    features, places = kernels.gather(triplets, *table)
+    scores: Tensor = _FusedScores.apply((moves.numpy(), features, places, steps), sizes, flat)  # type: ignore[no-untyped-call]
+    return scores
+
+
+def fused_loss(
+    model: ISDEA,
+    moves: Tensor,
+    scalars: FoldedScalars,
+    triplets: np.ndarray,
+    steps: np.ndarray,
+    negatives: int,
+    positive_weight: float,
+) -> Tensor:
+    """Cross-entropy of triplets [B, 3], each positive followed by its negatives."""
+    table = (scalars.entity.numpy(), scalars.pair.numpy())
+    batch = (triplets, *table, moves.numpy(), steps, negatives, positive_weight)
+    loss: Tensor = _FusedLoss.apply(batch, _sizes(model), model.weights.flat)  # type: ignore[no-untyped-call]
+    return loss
+
+
+def _sizes(model: ISDEA) -> tuple[int, ...]:
+    c = model.config
+    return c.layers, c.width, c.hidden, c.states, c.distance, c.scorer
+
+
+class _FusedLoss(torch.autograd.Function):
+    """Inputs: what the kernel needs of the batch, the model's sizes, its weights."""
+
+    @staticmethod
+    def forward(ctx: Any, batch: tuple[Any, ...], sizes: tuple[int, ...], flat: Tensor) -> Tensor:
+        loss, ctx.gradient = kernels.loss(*batch, sizes, flat.detach().numpy())
+        return torch.tensor(loss)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        return None, None, torch.from_numpy(ctx.gradient).mul_(gradients[0])
+
+
+class _FusedScores(torch.autograd.Function):
+    """Inputs: the arrays of the batch, the model's sizes, its weights."""
+
+    @staticmethod
+    def forward(ctx: Any, batch: tuple[np.ndarray, ...], sizes: tuple[int, ...], flat: Tensor) -> Tensor:
+        weights = flat.detach().numpy()
+        scores, saved = kernels.forward(*batch, sizes, weights)
+        ctx.batch, ctx.sizes, ctx.weights, ctx.saved = batch, sizes, weights, saved
+        return torch.from_numpy(scores)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        found = kernels.backward(gradients[0].numpy(), ctx.saved, *ctx.batch, ctx.sizes, ctx.weights)
+        return None, None, torch.from_numpy(found)

@@ -1,0 +1,354 @@
+"""ISDEA+: any graph neural network made double equivariant, by telling each relation from all the others.
+
+Every (entity i, relation k), inverses included, has two streams of states, all ones at first: one gathers over k's
+triplets in the first layer, the other over the triplets of all other relations; later layers gather over the whole
+graph. With T layers, no activation between them (as SIGN), for the stream of k
+
+    s^1 = s^0 W + b + GNN(s^0 over A_k),    s^(t+1) = s^t W + b + GNN(s^t over A)
+
+and alike for the other stream, with its own maps. MLPs of both streams' [s^0, ..., s^T] are added and read by another
+MLP: X_ik. The score of (i, k, j) is an MLP of [X_ik, X_jk, X_ik * X_jk, e], e an MLP of the shortest distances d(i, j)
+and d(j, i) over observed triplets in units of N, the triplet asked about left out; an unreachable entity is N away.
+
+With the GCN kernel GNN(s over A) = A s V all states are affine in the scalars of `folded`, so the maps before
+the first tanh fold into one matrix for each stream, and no graph is left in a training step: the same function. Other
+kernels and set functions pass messages: see `isdea_gnn`. Departures from the public code: scores are logits, and the
+two biases that are only ever added (of W and of the GCN kernel) are one parameter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import ClassVar, Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from anykg.errors import ConfigError
+from anykg.graph.bfs import look_up, unreached
+from anykg.graph.distances import distance_table, triplet_distances
+from anykg.graph.graph import KnowledgeGraph
+from anykg.models.base import EncodedGraph, LinkPredictor, Recipe, Symmetry
+from anykg.models.isdea.folded import folded_scalars
+from anykg.models.isdea.fused import can_fuse, fused_loss, fused_scores
+from anykg.models.isdea.packed import Packed, Part
+
+ROWS = 2**17
+"""Rows (triplets, or pairs of entity and relation) computed at once when scoring."""
+
+
+@dataclass(frozen=True)
+class ISDEAConfig:
+    """The published model by default."""
+
+    gnn: str = "gcn"
+    """Graph convolution: gcn, gin, gat, graphconv, sage, or MODULE:CLASS of any torch-geometric one."""
+    aggregation: Literal["sum", "mean", "max", "deepsets"] = "sum"
+    """How the other relations' first-layer results become one; sum gathers over all their triplets at once."""
+    readout: Literal["full", "plain"] = "full"
+    """Both ends, their product and embedded distances (public code), or both ends and distances (paper's text)."""
+    form: Literal["folded", "literal"] = "folded"
+    """How it is computed: from precomputed scalars, or where these do not suffice from the neighbourhood of the rows
+    asked for; or by passing messages over the whole graph for each relation asked for. The scores are the same."""
+    layers: int = 3
+    """Graph layers T."""
+    width: int = 16
+    """Width of the streams' states."""
+    hidden: int = 64
+    """Width of the MLPs over the streams."""
+    states: int = 32
+    """Width of X_ik."""
+    distance: int = 16
+    """Width of the embedded distances (readout full)."""
+    scorer: int = 128
+    """Hidden units of the scoring MLP."""
+
+
+class ISDEA(LinkPredictor):
+    """The ISDEA+ model."""
+
+    Config = ISDEAConfig
+    config: ISDEAConfig
+    recipe = Recipe(
+        epochs=10,
+        batch_size=21,
+        lr=4e-4,
+        targets="held-out",
+        target_share=0.1,
+        inverses=True,
+        negative_entities=2,
+        sides="tail",
+        negative_relations=2,
+        loss="bce",
+    )
+    grid: ClassVar = {"lr": ("0.01", "0.001", "0.0001"), "weight_decay": ("0.0005", "0.0")}
+    one_thread = True
+    symmetry = Symmetry.EXACT
+
+    def __init__(self, config: ISDEAConfig = ISDEAConfig()) -> None:  # noqa: B008 - frozen
+        super().__init__()
+        self.config = config
+        layers, width = config.layers, config.width
+        if layers < 1:
+            raise ConfigError(f"isdea: expected layers of 1 or more, found {layers}.")
+        self.weights = Packed(_parts(config))
+        if config.gnn != "gcn":
+            from anykg.models.isdea.gnn import kernel
+
+            self.kernels = nn.ModuleList(kernel(config.gnn, width) for _ in range(2 * layers))
+        if config.aggregation == "deepsets":
+            self.element = nn.Sequential(nn.Linear(width, width), nn.ReLU())
+            self.whole = nn.Linear(width, width)
+        self._known_moves: dict[tuple[object, ...], Tensor] = {}
+        self._folds = config.form == "folded" and config.gnn == "gcn" and config.aggregation in ("sum", "mean")
+
+    @property
+    def self_weight(self) -> Tensor:
+        """W of each layer and stream [T, 2, D, D]; stream 0 is that of k, stream 1 that of all others."""
+        return self.weights["maps"][:, :, 0]
+
+    @property
+    def hop_weight(self) -> Tensor:
+        """V of the GCN kernel of each layer and stream [T, 2, D, D]."""
+        return self.weights["maps"][:, :, 1]
+
+    @property
+    def self_bias(self) -> Tensor:
+        """The bias b of each layer and stream [T, 2, D]."""
+        return self.weights["map_biases"]
+
+    def encode(self, graph: KnowledgeGraph, seed: int = 0) -> EncodedGraph:
+        del seed
+        return EncodedGraph(graph)
+
+    # -- scores -------------------------------------------------------------------------------------------------
+
+    def score_triplets(self, encoded: EncodedGraph, triplets: Tensor) -> Tensor:
+        return torch.cat([self._scores(encoded.graph, triplets[block]) for block in _blocks(len(triplets), ROWS // 4)])
+
+    def training_scores(self, graph: KnowledgeGraph, rows: Tensor, seed: int, targets: Tensor | None = None) -> Tensor:
+        del seed, targets  # held out of the graph
+        return self._scores(graph, rows.reshape(-1, 3)).view(rows.shape[:2])
+
+    def compiled_loss(self, graph: KnowledgeGraph, rows: Tensor, recipe: Recipe) -> Tensor | None:
+        if not (recipe.loss == "bce" and self._folds and can_fuse(self)):
+            return None
+        asked, moves = rows.numpy().reshape(-1, 3), self._moves(graph.num_relations)
+        scalars, steps = folded_scalars(graph, self.config.layers), distance_features(graph, asked)
+        return fused_loss(self, moves, scalars, asked, steps, rows.shape[1] - 1, recipe.positive_weight)
+
+    def score_tails(
+        self, encoded: EncodedGraph, heads: Tensor, relations: Tensor, candidates: Tensor | None = None
+    ) -> Tensor:
+        if candidates is not None:
+            return super().score_tails(encoded, heads, relations, candidates)
+        graph, count = encoded.graph, encoded.num_entities
+        kinds, kind = relations.unique(return_inverse=True)  # type: ignore[no-untyped-call]
+        everyone = torch.arange(count, device=heads.device)
+        states = self._states(graph, everyone.repeat(len(kinds)), kinds.repeat_interleave(count))
+        states = states.view(len(kinds), count, -1)  # [K, N, D]: every entity with every relation asked for
+        scores = []
+        for block in _blocks(len(heads), max(ROWS // count, 1)):
+            head, relation, tails = heads[block], relations[block], states[kind[block]]  # tails [B, N, D]
+            own = tails[torch.arange(len(head), device=head.device), head]  # [B, D]
+            columns = [
+                head[:, None].expand(-1, count),
+                relation[:, None].expand(-1, count),
+                everyone.expand(len(head), -1),
+            ]
+            distances = self._distances(graph, torch.stack(columns, dim=-1).view(-1, 3))
+            scores.append(self._read_tails(own, tails, distances.view(len(head), count, -1)))  # [B, N, 2 or D]
+        return torch.cat(scores)
+
+    def _scores(self, graph: KnowledgeGraph, triplets: Tensor) -> Tensor:
+        """Scores [B]."""
+        if self._folds and can_fuse(self):
+            asked, moves = triplets.numpy(), self._moves(graph.num_relations)
+            scalars = folded_scalars(graph, self.config.layers)
+            return fused_scores(self, moves, scalars, asked, distance_features(graph, asked))
+        kinds = 2 * graph.num_relations
+        pairs = triplets[:, ::2].T * kinds + triplets[:, 1]  # [2, B]: heads, then tails
+        pairs, places = pairs.unique(return_inverse=True)  # type: ignore[no-untyped-call]
+        states = self._states(graph, pairs // kinds, pairs % kinds)[places]  # [2, B, D]
+        parts = [states[0], states[1], self._distances(graph, triplets)]
+        if self.config.readout == "full":
+            parts.insert(2, states[0] * states[1])
+        return self._mlp("scorer", torch.cat(parts, dim=1), torch.relu, last=False).view(-1)
+
+    def _read_tails(self, own: Tensor, tails: Tensor, distances: Tensor) -> Tensor:
+        """Scores [B, N] of heads [B, D] with tails [B, N, D]: the read-out, its product with the head folded in."""
+        weight = self.weights["scorer.weight.0"].T  # [inputs, hidden]
+        d = self.config.states
+        by_tail = weight[d : 2 * d]
+        if self.config.readout == "full":
+            by_tail = by_tail + own[:, :, None] * weight[2 * d : 3 * d]  # [B, D, hidden]
+        row = (own @ weight[:d] + self.weights["scorer.bias.0"])[:, None]  # [B, 1, hidden]
+        hidden = row + tails @ by_tail + distances @ weight[-distances.shape[-1] :]
+        return self._mlp("scorer", torch.relu(hidden), torch.relu, last=False, first=1).squeeze(-1)
+
+    def _distances(self, graph: KnowledgeGraph, triplets: Tensor) -> Tensor:
+        """What the read-out sees of the distances of triplets [B, 3]: [B, 2], or [B, D] embedded."""
+        steps = self._steps(graph, triplets)
+        return self._mlp("distance", steps, torch.tanh) if self.config.readout == "full" else steps
+
+    def _steps(self, graph: KnowledgeGraph, triplets: Tensor) -> Tensor:
+        return torch.from_numpy(distance_features(graph, triplets.cpu().numpy())).to(self.self_bias)
+
+    # -- states of (entity, relation) pairs ---------------------------------------------------------------------
+
+    def _states(self, graph: KnowledgeGraph, entities: Tensor, relations: Tensor) -> Tensor:
+        """X [P, D] of pairs (entities [P], relations [P])."""
+        if not self._folds:
+            return self._passed_states(graph, entities, relations)
+        folded = self._fold(self._moves(graph.num_relations))
+        first = torch.bmm(folded, self.weights["streams.weight.0"])  # [2, 2T + 1, hidden]
+        bias = self.weights["streams.bias.0"]
+        parts = [
+            self._mix(torch.baddbmm(bias, rows.expand(2, -1, -1), first))
+            for rows in (self._scalars(graph, entities[b], relations[b]) for b in _blocks(len(entities), ROWS))
+        ]
+        return torch.cat(parts)
+
+    def _scalars(self, graph: KnowledgeGraph, entities: Tensor, relations: Tensor) -> Tensor:
+        """1, A 1, .., A^T 1, A_k 1, .., A^(T-1) A_k 1 of pairs: [P, 2T + 1]."""
+        scalars = folded_scalars(graph, self.config.layers)
+        pairs = entities * (2 * graph.num_relations) + relations
+        rows = torch.cat([scalars.entity[entities.cpu()], scalars.pair[pairs.cpu()]], dim=1)
+        return rows.to(self.self_bias)
+
+    def _passed_states(self, graph: KnowledgeGraph, entities: Tensor, relations: Tensor) -> Tensor:
+        """The same by passing messages: every distinct pair once, in blocks of one or few relations."""
+        from anykg.models.isdea.gnn import streams
+
+        keys = relations * graph.num_entities + entities
+        pairs, place = keys.unique(return_inverse=True)  # type: ignore[no-untyped-call]
+        parts = [
+            self._mix(torch.baddbmm(self.weights["streams.bias.0"], rows, self.weights["streams.weight.0"]))
+            for rows in streams(self, graph, pairs % graph.num_entities, pairs // graph.num_entities)
+        ]
+        return torch.cat(parts)[place]
+
+    def _moves(self, num_relations: int) -> Tensor:
+        """How a hop moves the coefficients of the scalars: [first or later, stream, to, from].
+
+        A later hop takes each scalar to its product with A; the first one takes 1 to A_k 1, or to A 1 - A_k 1.
+        """
+        key = (num_relations, self.weights.flat.dtype, self.weights.flat.device)
+        if key not in self._known_moves:
+            layers = self.config.layers
+            share = 1.0 if self.config.aggregation == "sum" else 1.0 / (2 * num_relations - 1)
+            moves = self.self_bias.new_zeros(2, 2, 2 * layers + 1, 2 * layers + 1)
+            moves[0, 0, layers + 1, 0] = 1.0
+            moves[0, 1, 1, 0], moves[0, 1, layers + 1, 0] = share, -share
+            later = [*range(layers), *range(layers + 1, 2 * layers)]
+            moves[1, :, [c + 1 for c in later], later] = 1.0
+            self._known_moves[key] = moves
+        return self._known_moves[key]
+
+    def _fold(self, moves: Tensor) -> Tensor:
+        """The states s^0..s^T of each stream as coefficients of the scalars: [2, 2T + 1, (T + 1) D]."""
+        now = self.self_bias.new_zeros(2, moves.shape[-1], self.config.width)
+        now[:, 0] = 1.0
+        seen = [now]
+        for layer in range(self.config.layers):
+            moved = torch.bmm(moves[min(layer, 1)], now)
+            now = torch.bmm(now, self.self_weight[layer]) + torch.bmm(moved, self.hop_weight[layer])
+            now = torch.cat([now[:, :1] + self.self_bias[layer][:, None], now[:, 1:]], dim=1)
+            seen.append(now)
+        return torch.cat(seen, dim=2)
+
+    def _mix(self, first: Tensor) -> Tensor:
+        """X [P, D] from the first MLP layer of both streams [2, P, hidden], its tanh still to come."""
+        hidden = torch.tanh(first)
+        for layer in (1, 2):
+            weight, bias = self.weights[f"streams.weight.{layer}"], self.weights[f"streams.bias.{layer}"]
+            hidden = torch.tanh(torch.baddbmm(bias, hidden, weight))
+        return self._mlp("combine", hidden[0] + hidden[1], torch.tanh)
+
+    def _mlp(
+        self, name: str, inputs: Tensor, activation: Callable[[Tensor], Tensor], *, first: int = 0, last: bool = True
+    ) -> Tensor:
+        """Three linear maps (from the `first` on), an activation after each, or after all but the last."""
+        for layer in range(first, 3):
+            inputs = F.linear(inputs, self.weights[f"{name}.weight.{layer}"], self.weights[f"{name}.bias.{layer}"])
+            if layer < 2 or last:
+                inputs = activation(inputs)
+        return inputs
+
+
+def _parts(config: ISDEAConfig) -> dict[str, Part]:
+    """Every weight and bias, in the order in which the compiled kernels find them."""
+    layers, width = config.layers, config.width
+    maps = 2 if config.gnn == "gcn" else 1  # of the state, and of what it gathers
+    parts = {
+        "maps": Part((layers, 2, maps, width, width), width),
+        "map_biases": Part((layers, 2, width), width),
+    }
+    hidden, states, readout = config.hidden, config.states, 2 * config.states + 2
+    sizes = [(layers + 1) * width, hidden, hidden, hidden]
+    parts |= {f"streams.weight.{i}": Part((2, a, b), a) for i, (a, b) in enumerate(pairwise(sizes))}
+    parts |= {f"streams.bias.{i}": Part((2, 1, b), a) for i, (a, b) in enumerate(pairwise(sizes))}
+    mlps = {"combine": [hidden, states, states, states]}
+    if config.readout == "full":
+        mlps["distance"] = [2] + [config.distance] * 3
+        readout = 3 * states + config.distance
+    for name, sizes in (mlps | {"scorer": [readout, config.scorer, config.scorer, 1]}).items():
+        parts |= {f"{name}.weight.{i}": Part((b, a), a) for i, (a, b) in enumerate(pairwise(sizes))}
+        parts |= {f"{name}.bias.{i}": Part((b,), a) for i, (a, b) in enumerate(pairwise(sizes))}
+    return parts
+
+
+def distance_features(graph: KnowledgeGraph, triplets: np.ndarray) -> np.ndarray:
+    """d(head, tail) / N and d(tail, head) / N of triplets [B, 3], float32 [B, 2]; 1 where there is no path."""
+    table = distance_table(graph, directed=True)
+    if table is not None:  # a training step has no time for more than looking up
+        features, neighbours = look_up(table, graph.derive(_feature_of_step), triplets)
+        if not (len(neighbours) and graph.contains(triplets[neighbours]).any()):  # a fact must not see itself
+            return np.asarray(features)
+    steps = triplet_distances(graph, triplets, directed=True, leave_out="triplet")
+    return np.where(steps < 0, np.float32(1), steps / np.float32(graph.num_entities)).astype(np.float32)
+
+
+def _feature_of_step(graph: KnowledgeGraph) -> np.ndarray:
+    """The feature of each number in the distance table, float32; its largest number stands for no path."""
+    table = distance_table(graph, directed=True)
+    assert table is not None
+    count = unreached(table)
+    return np.append(np.arange(count, dtype=np.float32) / np.float32(graph.num_entities), np.float32(1))
+
+
+def import_isdea_weights(public: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The public code's parameters as a state dict of the default model."""
+    layers = 1 + max(int(name.split(".")[1]) for name in public if name.startswith("mlp_1."))
+
+    def stacked(maps: tuple[str, str], kind: str) -> Tensor:
+        return torch.stack(
+            [torch.stack([public[f"{m}.{layer}.linear1.{kind}"] for m in maps]) for layer in range(layers)]
+        )
+
+    by_map = [stacked(maps, "weight").mT for maps in (("mlp_3", "mlp_4"), ("mlp_1", "mlp_2"))]
+    ours = {
+        "maps": torch.stack(by_map, dim=2),
+        "map_biases": stacked(("mlp_1", "mlp_2"), "bias") + stacked(("mlp_3", "mlp_4"), "bias"),
+    }
+    for place in range(3):
+        both = [{kind: public[f"{m}.linear{place + 1}.{kind}"] for kind in ("weight", "bias")} for m in _STREAM_MLPS]
+        ours[f"streams.weight.{place}"] = torch.stack([m["weight"].T for m in both])
+        ours[f"streams.bias.{place}"] = torch.stack([m["bias"][None] for m in both])
+        for mine, theirs in _OTHER_MLPS.items():
+            for kind in ("weight", "bias"):
+                ours[f"{mine}.{kind}.{place}"] = public[f"{theirs}.linear{place + 1}.{kind}"]
+    return {"weights.flat": Packed(_parts(ISDEAConfig(layers=layers))).pack(ours)}
+
+
+_STREAM_MLPS = ("mlp_r", "mlp_r_not")
+_OTHER_MLPS = {"combine": "combine", "distance": "heuristics_embedding", "scorer": "predictor"}
+
+
+def _blocks(count: int, size: int) -> list[slice]:
+    """Slices of at most `size` that cover `count` rows; one empty slice if there are none."""
+    return [slice(start, start + size) for start in range(0, max(count, 1), size)]

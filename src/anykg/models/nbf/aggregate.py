@@ -1,0 +1,275 @@
+"""Relational aggregation: what every node receives over its edges, for B queries at once.
+
+    sum   boundary_u + sum over edges (u, e, v) of message(state_v, weight_e)
+    mean  the same divided by degree_u + 1
+    max   the largest of the boundary and the messages, element by element
+    pna   [mean, max, min, deviation] x [1, log-degree, 1 / log-degree], side by side: 12 D
+
+The message goes from v to u; it is state * weight ("distmult") or state + weight ("transe"). The log-degree
+log(degree_u + 1) is divided by its mean over the graph. `aggregate` runs compiled on a CPU in float32 for widths
+that are multiples of 16 up to 128 and never holds anything of size E x D; `fast=False`, and everything else, is gather,
+multiply and index_add in torch. Where several messages are the largest, the gradient is shared among them equally.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from anykg.models.nbf.edges import RelationalEdges
+
+Message = Literal["distmult", "transe"]
+Reduce = Literal["sum", "mean", "max", "pna"]
+PNA_PARTS = 12  # the width of a PNA aggregate, in D
+_SMALLEST_VARIANCE = 1e-6
+_SMALLEST_LOG_DEGREE = 1e-2
+
+
+def aggregate(
+    states: Tensor,
+    weights: Tensor,
+    boundary: Tensor,
+    edges: RelationalEdges,
+    *,
+    keep: np.ndarray | None = None,
+    edge_weights: Tensor | None = None,
+    message: Message = "distmult",
+    reduce: Reduce = "sum",
+    fast: bool = True,
+) -> Tensor:
+    """Aggregates [B, N, D], or [B, N, 12 D] for pna.
+
+    Args:
+        states: [B, N, D].
+        weights: [B, K, D], or [K, D] shared by all queries; K relations.
+        boundary: [B, N, D].
+        edges: The graph.
+        keep: bool [E]; edges that are False are not there.
+        edge_weights: [E], factors of the messages.
+        message: How state and weight are joined.
+        reduce: How messages are joined.
+        fast: Use the compiled kernels where they apply.
+    """
+    weights = weights if weights.dim() == 3 else weights[None]  # [B or 1, K, D]
+    width = states.shape[-1]
+    fast = fast and states.device.type == "cpu" and states.dtype == torch.float32
+    fast = fast and width % 16 == 0 and width <= 128
+    if reduce in ("sum", "mean"):
+        if fast:
+            total: Tensor = _Sum.apply(states, weights, boundary, edge_weights, edges, keep, message)  # type: ignore[no-untyped-call]
+        else:
+            total = _sum_reference(states, weights, boundary, edges, keep, edge_weights, message)
+        return total if reduce == "sum" else total / _counts(edges, keep, states)
+    if fast and edge_weights is None:
+        parts = _Moments.apply(states, weights, boundary, edges, keep, message)  # type: ignore[no-untyped-call]
+        moments = Moments(*parts)
+    else:
+        moments = _moments_reference(states, weights, boundary, edges, keep, edge_weights, message)
+    return moments.largest if reduce == "max" else _principal(moments, _counts(edges, keep, states))
+
+
+class Moments(NamedTuple):
+    """Over the boundary and the messages of every node, each [B, N, D]."""
+
+    total: Tensor
+    squares: Tensor
+    largest: Tensor
+    smallest: Tensor
+
+
+def _principal(moments: Moments, counts: Tensor) -> Tensor:
+    """Principal neighbourhood aggregation, [B, N, 12 D]: feature by feature, its three scalings side by side."""
+    mean = moments.total / counts
+    deviation = (moments.squares / counts - mean**2).clamp(min=_SMALLEST_VARIANCE).sqrt()
+    features = torch.cat([mean, moments.largest, moments.smallest, deviation], dim=-1)  # [B, N, 4 D]
+    scale = counts.log()
+    scale = scale / scale.mean().clamp(min=_SMALLEST_LOG_DEGREE)
+    scales = torch.cat([torch.ones_like(scale), scale, 1 / scale.clamp(min=_SMALLEST_LOG_DEGREE)], dim=-1)  # [N, 3]
+    return (features[..., None] * scales[:, None]).flatten(-2)
+
+
+def _counts(edges: RelationalEdges, keep: np.ndarray | None, like: Tensor) -> Tensor:
+    """Messages of each node, its boundary counted, [N, 1]."""
+    degrees = torch.from_numpy(edges.degrees(keep)).to(like.device)
+    return (degrees + 1).to(like.dtype)[:, None]
+
+
+# -- reference ------------------------------------------------------------------------------------------------------
+
+
+def _messages(
+    states: Tensor,
+    weights: Tensor,
+    edges: RelationalEdges,
+    keep: np.ndarray | None,
+    edge_weights: Tensor | None,
+    message: Message,
+) -> tuple[Tensor, Tensor]:
+    """Who receives [E'], and the messages [B, E', D] of the edges that are kept."""
+    receivers, relations, senders = (column.to(states.device) for column in edges.tensors)
+    if keep is not None:
+        kept = torch.from_numpy(keep.astype(bool)).to(states.device)
+        receivers, relations, senders = receivers[kept], relations[kept], senders[kept]
+        edge_weights = None if edge_weights is None else edge_weights[kept]
+    sent, factors = states[:, senders], weights[:, relations]
+    messages = sent * factors if message == "distmult" else sent + factors
+    if edge_weights is not None:
+        messages = messages * edge_weights[:, None]
+    return receivers, messages
+
+
+def _sum_reference(
+    states: Tensor,
+    weights: Tensor,
+    boundary: Tensor,
+    edges: RelationalEdges,
+    keep: np.ndarray | None,
+    edge_weights: Tensor | None,
+    message: Message,
+) -> Tensor:
+    receivers, messages = _messages(states, weights, edges, keep, edge_weights, message)
+    return boundary.index_add(1, receivers, messages)
+
+
+def _moments_reference(
+    states: Tensor,
+    weights: Tensor,
+    boundary: Tensor,
+    edges: RelationalEdges,
+    keep: np.ndarray | None,
+    edge_weights: Tensor | None,
+    message: Message,
+) -> Moments:
+    receivers, messages = _messages(states, weights, edges, keep, edge_weights, message)
+    places = receivers[None, :, None].expand_as(messages)
+    return Moments(
+        boundary.index_add(1, receivers, messages),
+        (boundary**2).index_add(1, receivers, messages**2),
+        boundary.scatter_reduce(1, places, messages, "amax"),
+        boundary.scatter_reduce(1, places, messages, "amin"),
+    )
+
+
+# -- compiled -------------------------------------------------------------------------------------------------------
+
+
+def _flat(tensor: Tensor) -> np.ndarray:
+    array: np.ndarray = tensor.detach().contiguous().view(-1).numpy()
+    return array
+
+
+def _pieces(queries: int) -> int:
+    """Few queries are cut up, so that every core has work; fixed, so that results do not depend on the cores."""
+    return -(-8 // max(queries, 1))
+
+
+class _Sum(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        states: Tensor,
+        weights: Tensor,
+        boundary: Tensor,
+        edge_weights: Tensor | None,
+        edges: RelationalEdges,
+        keep: np.ndarray | None,
+        message: Message,
+    ) -> Tensor:
+        from anykg.models.nbf.aggregate_kernels import message_kernels
+
+        factors = None  # [E], in the order given: edges that are not there have factor 0
+        if keep is not None:
+            factors = keep.astype(np.float32)
+        if edge_weights is not None:
+            weight = edge_weights.detach().numpy()
+            factors = weight if factors is None else factors * weight
+        ctx.save_for_backward(states, weights)
+        ctx.edges, ctx.keep, ctx.factors, ctx.message = edges, keep, factors, message
+        order, out = edges.by_receiver, torch.empty_like(states, memory_format=torch.contiguous_format)
+        message_kernels(states.shape[-1], message == "transe").sum_forward(
+            _flat(states), _flat(weights), _flat(boundary), _flat(out), edges.num_nodes, weights.shape[1],
+            len(weights) > 1, order.nodes, order.runs, order.relations, order.others,
+            None if factors is None else factors[order.places],
+        )  # fmt: skip
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
+        from anykg.models.nbf.aggregate_kernels import message_kernels
+
+        (states, weights), edges, factors = ctx.saved_tensors, ctx.edges, ctx.factors
+        kernels = message_kernels(states.shape[-1], ctx.message == "transe")
+        order, pieces = edges.by_sender, _pieces(len(states))
+        grad_states = torch.empty_like(states, memory_format=torch.contiguous_format)
+        grad_weights = states.new_zeros(len(states), pieces, *weights.shape[1:])
+        kernels.sum_backward(
+            _flat(grad), _flat(states), _flat(weights), _flat(grad_states), _flat(grad_weights), pieces,
+            edges.num_nodes, weights.shape[1], len(weights) > 1,
+            order.nodes, order.runs, order.relations, order.others, None if factors is None else factors[order.places],
+        )  # fmt: skip
+        grad_edges = None
+        if ctx.needs_input_grad[3]:
+            grad_edges = states.new_empty(edges.num_edges)
+            kernels.edge_backward(
+                _flat(grad), _flat(states), _flat(weights), _flat(grad_edges), edges.num_nodes, weights.shape[1],
+                len(weights) > 1, edges.triplets, ctx.keep,
+            )  # fmt: skip
+        return grad_states, _gathered(grad_weights, weights), grad, grad_edges, None, None, None
+
+
+class _Moments(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        states: Tensor,
+        weights: Tensor,
+        boundary: Tensor,
+        edges: RelationalEdges,
+        keep: np.ndarray | None,
+        message: Message,
+    ) -> tuple[Tensor, ...]:
+        from anykg.models.nbf.aggregate_kernels import message_kernels
+
+        order = edges.by_receiver
+        out = torch.empty(4, *states.shape)
+        ctx.edges, ctx.keep, ctx.message = edges, None if keep is None else keep.astype(np.uint8), message
+        message_kernels(states.shape[-1], message == "transe").moments_forward(
+            _flat(states), _flat(weights), _flat(boundary), _flat(out), edges.num_nodes, weights.shape[1],
+            len(weights) > 1, order.nodes, order.runs, order.relations, order.others,
+            None if keep is None else ctx.keep[order.places],
+        )  # fmt: skip
+        ctx.save_for_backward(states, weights, boundary, out)
+        return out[0], out[1], out[2], out[3]
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Any, ...]:
+        from anykg.models.nbf.aggregate_kernels import message_kernels
+
+        (states, weights, boundary, out), edges = ctx.saved_tensors, ctx.edges
+        kernels, pieces = message_kernels(states.shape[-1], ctx.message == "transe"), _pieces(len(states))
+        grad = torch.stack(grads)  # [4, B, N, D]; the shares of largest and smallest are written into it
+        grad_boundary = torch.empty_like(boundary, memory_format=torch.contiguous_format)
+        order = edges.by_receiver
+        kernels.moments_share(
+            _flat(grad), _flat(out), _flat(states), _flat(weights), _flat(boundary), _flat(grad_boundary),
+            edges.num_nodes, weights.shape[1], len(weights) > 1, order.nodes, order.runs, order.relations, order.others,
+            None if ctx.keep is None else ctx.keep[order.places],
+        )  # fmt: skip
+        order = edges.by_sender
+        grad_states = torch.empty_like(states, memory_format=torch.contiguous_format)
+        grad_weights = states.new_zeros(len(states), pieces, *weights.shape[1:])
+        kernels.moments_backward(
+            _flat(grad), _flat(out), _flat(states), _flat(weights), _flat(grad_states), _flat(grad_weights), pieces,
+            edges.num_nodes, weights.shape[1], len(weights) > 1, order.nodes, order.runs, order.relations, order.others,
+            None if ctx.keep is None else ctx.keep[order.places],
+        )  # fmt: skip
+        return grad_states, _gathered(grad_weights, weights), grad_boundary, None, None, None
+
+
+def _gathered(grad_weights: Tensor, weights: Tensor) -> Tensor:
+    """Sums of the pieces [B, P, K, D], in the shape of the weights."""
+    summed = grad_weights.sum(1)
+    return summed if len(weights) > 1 or len(summed) == 1 else summed.sum(0, keepdim=True)

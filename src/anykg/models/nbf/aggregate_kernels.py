@@ -1,0 +1,212 @@
+"""The loops of relational aggregation, compiled: sums, and the moments of PNA.
+
+All arrays of states are flat float32: B * N rows of D floats. Weights are B tables of K rows, or one table for all
+(`own` is False). Every output row, and every partial sum of a gradient, is written by one thread in a fixed order.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit, prange
+
+from anykg.models.simd import add, larger, load, multiply, multiply_add, smaller, splat, store, total, where_equal
+
+ROWS = 64  # rows a thread takes at a time
+
+
+@njit(cache=True)
+def _joined(state, weight, additive):  # type: ignore[no-untyped-def]
+    """A message."""
+    if additive:
+        return add(state, weight)
+    return multiply(state, weight)
+
+
+@njit(cache=True)
+def _through(grad, other, additive):  # type: ignore[no-untyped-def]
+    """The gradient of one part of a message, given the other part."""
+    if additive:
+        return grad
+    return multiply(grad, other)
+
+
+class MessageKernels(NamedTuple):
+    """The compiled loops for one width and message."""
+
+    sum_forward: Any
+    sum_backward: Any
+    edge_backward: Any
+    moments_forward: Any
+    moments_share: Any
+    moments_backward: Any
+
+
+@lru_cache
+def message_kernels(width: int, additive: bool) -> MessageKernels:
+    """Kernels for D = width; messages are state + weight if additive, else state * weight."""
+    D = width  # noqa: N806
+
+    @njit(cache=True, parallel=True)
+    def sum_forward(  # type: ignore[no-untyped-def]
+        states, weights, boundary, out, count, num_weights, own, nodes, runs, relations, senders, factors
+    ):
+        num_rows = len(out) // D
+        for block in prange((num_rows + ROWS - 1) // ROWS):
+            for row in range(block * ROWS, min(block * ROWS + ROWS, num_rows)):
+                query = row // count
+                base, node = query * count, row - query * count
+                table = query * num_weights if own else 0
+                result = load(boundary, row * D, D)
+                for run in range(nodes[node], nodes[node + 1]):
+                    weight = load(weights, (table + relations[run]) * D, D)
+                    for edge in range(runs[run], runs[run + 1]):
+                        message = _joined(load(states, (base + senders[edge]) * D, D), weight, additive)
+                        if factors is None:
+                            result = add(result, message)
+                        else:
+                            result = multiply_add(splat(factors[edge], D), message, result)
+                store(out, row * D, result)
+
+    @njit(cache=True, parallel=True)
+    def sum_backward(  # type: ignore[no-untyped-def]
+        grad, states, weights, grad_states, grad_weights, pieces, count, num_weights, own, nodes, runs, relations,
+        receivers, factors,
+    ):  # fmt: skip
+        for task in prange(len(grad_weights) // max(num_weights * D, 1)):
+            query, piece = task // pieces, task % pieces
+            base, table = query * count, query * num_weights if own else 0
+            for node in range(count * piece // pieces, count * (piece + 1) // pieces):
+                state = load(states, (base + node) * D, D)
+                result = splat(np.float32(0), D)
+                for run in range(nodes[node], nodes[node + 1]):
+                    received = splat(np.float32(0), D)
+                    for edge in range(runs[run], runs[run + 1]):
+                        value = load(grad, (base + receivers[edge]) * D, D)
+                        if factors is None:
+                            received = add(received, value)
+                        else:
+                            received = multiply_add(splat(factors[edge], D), value, received)
+                    weight = load(weights, (table + relations[run]) * D, D)
+                    result = add(result, _through(received, weight, additive))
+                    to = (task * num_weights + relations[run]) * D
+                    store(grad_weights, to, add(load(grad_weights, to, D), _through(received, state, additive)))
+                store(grad_states, (base + node) * D, result)
+
+    @njit(cache=True, parallel=True)
+    def edge_backward(  # type: ignore[no-untyped-def]
+        grad, states, weights, grad_edges, count, num_weights, own, triplets, keep
+    ):
+        """The gradient of every edge's factor: what it carries, along what is wanted."""
+        queries = len(states) // max(count * D, 1)
+        for edge in prange(len(grad_edges)):
+            result = np.float32(0)
+            if keep is None or keep[edge]:
+                receiver, relation, sender = triplets[edge, 0], triplets[edge, 1], triplets[edge, 2]
+                for query in range(queries):
+                    table = query * num_weights if own else 0
+                    weight = load(weights, (table + relation) * D, D)
+                    message = _joined(load(states, (query * count + sender) * D, D), weight, additive)
+                    result += total(multiply(message, load(grad, (query * count + receiver) * D, D)))
+            grad_edges[edge] = result
+
+    @njit(cache=True, parallel=True)
+    def moments_forward(  # type: ignore[no-untyped-def]
+        states, weights, boundary, out, count, num_weights, own, nodes, runs, relations, senders, keep
+    ):
+        """Out [4, B * N, D]: sum, sum of squares, largest, smallest."""
+        size = len(boundary)
+        num_rows = size // D
+        for block in prange((num_rows + ROWS - 1) // ROWS):
+            for row in range(block * ROWS, min(block * ROWS + ROWS, num_rows)):
+                query = row // count
+                base, node = query * count, row - query * count
+                table = query * num_weights if own else 0
+                first = load(boundary, row * D, D)
+                result, squares, most, least = first, multiply(first, first), first, first
+                for run in range(nodes[node], nodes[node + 1]):
+                    weight = load(weights, (table + relations[run]) * D, D)
+                    for edge in range(runs[run], runs[run + 1]):
+                        if keep is None or keep[edge]:
+                            message = _joined(load(states, (base + senders[edge]) * D, D), weight, additive)
+                            result = add(result, message)
+                            squares = multiply_add(message, message, squares)
+                            most = larger(message, most)
+                            least = smaller(message, least)
+                store(out, row * D, result)
+                store(out, size + row * D, squares)
+                store(out, 2 * size + row * D, most)
+                store(out, 3 * size + row * D, least)
+
+    @njit(cache=True, parallel=True)
+    def moments_share(  # type: ignore[no-untyped-def]
+        grad, out, states, weights, boundary, grad_boundary, count, num_weights, own, nodes, runs, relations, senders,
+        keep,
+    ):  # fmt: skip
+        """Divide the gradients of largest and smallest, grad[2:], by how many reach them; the boundary has a part."""
+        size = len(boundary)
+        num_rows = size // D
+        for block in prange((num_rows + ROWS - 1) // ROWS):
+            reciprocal = np.empty(2 * D, np.float32)
+            for row in range(block * ROWS, min(block * ROWS + ROWS, num_rows)):
+                query = row // count
+                base, node = query * count, row - query * count
+                table = query * num_weights if own else 0
+                one = splat(np.float32(1), D)
+                first = load(boundary, row * D, D)
+                most, least = load(out, 2 * size + row * D, D), load(out, 3 * size + row * D, D)
+                tops, bottoms = where_equal(first, most, one), where_equal(first, least, one)
+                for run in range(nodes[node], nodes[node + 1]):
+                    weight = load(weights, (table + relations[run]) * D, D)
+                    for edge in range(runs[run], runs[run + 1]):
+                        if keep is None or keep[edge]:
+                            message = _joined(load(states, (base + senders[edge]) * D, D), weight, additive)
+                            tops = add(tops, where_equal(message, most, one))
+                            bottoms = add(bottoms, where_equal(message, least, one))
+                store(reciprocal, 0, tops)
+                store(reciprocal, D, bottoms)
+                for lane in range(2 * D):
+                    reciprocal[lane] = np.float32(1) / max(reciprocal[lane], np.float32(1))
+                grad_top = multiply(load(grad, 2 * size + row * D, D), load(reciprocal, 0, D))
+                grad_bottom = multiply(load(grad, 3 * size + row * D, D), load(reciprocal, D, D))
+                store(grad, 2 * size + row * D, grad_top)
+                store(grad, 3 * size + row * D, grad_bottom)
+                twice = add(first, first)
+                share = multiply_add(twice, load(grad, size + row * D, D), load(grad, row * D, D))
+                share = add(share, where_equal(first, most, grad_top))
+                share = add(share, where_equal(first, least, grad_bottom))
+                store(grad_boundary, row * D, share)
+
+    @njit(cache=True, parallel=True)
+    def moments_backward(  # type: ignore[no-untyped-def]
+        grad, out, states, weights, grad_states, grad_weights, pieces, count, num_weights, own, nodes, runs, relations,
+        receivers, keep,
+    ):  # fmt: skip
+        size = len(states)
+        for task in prange(len(grad_weights) // max(num_weights * D, 1)):
+            query, piece = task // pieces, task % pieces
+            base, table = query * count, query * num_weights if own else 0
+            for node in range(count * piece // pieces, count * (piece + 1) // pieces):
+                state = load(states, (base + node) * D, D)
+                result = splat(np.float32(0), D)
+                for run in range(nodes[node], nodes[node + 1]):
+                    weight = load(weights, (table + relations[run]) * D, D)
+                    message = _joined(state, weight, additive)
+                    twice = add(message, message)
+                    received = splat(np.float32(0), D)
+                    for edge in range(runs[run], runs[run + 1]):
+                        if keep is None or keep[edge]:
+                            at = (base + receivers[edge]) * D
+                            received = add(received, load(grad, at, D))
+                            received = multiply_add(twice, load(grad, size + at, D), received)
+                            top, bottom = load(out, 2 * size + at, D), load(out, 3 * size + at, D)
+                            received = add(received, where_equal(message, top, load(grad, 2 * size + at, D)))
+                            received = add(received, where_equal(message, bottom, load(grad, 3 * size + at, D)))
+                    result = add(result, _through(received, weight, additive))
+                    to = (task * num_weights + relations[run]) * D
+                    store(grad_weights, to, add(load(grad_weights, to, D), _through(received, state, additive)))
+                store(grad_states, (base + node) * D, result)
+
+    return MessageKernels(sum_forward, sum_backward, edge_backward, moments_forward, moments_share, moments_backward)

@@ -1,0 +1,91 @@
+"""Edges grouped by the node they end in and by relation, as the relational kernels walk them.
+
+An edge (u, e, v) carries a message from v to u: u receives, v sends. Edges are int32 [E, 3] in the order given, which
+is the order of every mask and weight per edge. Within a node, edges of one relation are neighbours (a run), so that a
+relation's vector is read once for each run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+
+class Order(NamedTuple):
+    """Edges sorted by node, then relation.
+
+    Run q has the edges from runs[q] to runs[q + 1], node u the runs from nodes[u] to nodes[u + 1].
+    """
+
+    nodes: np.ndarray  # int32 [N + 1]
+    runs: np.ndarray  # int32 [Q + 1]
+    relations: np.ndarray  # int32 [Q], of the run
+    others: np.ndarray  # int32 [E], the node at the other end
+    places: np.ndarray  # int32 [E], where the edge stands in the order given
+
+
+@dataclass(frozen=True, eq=False)
+class RelationalEdges:
+    """A graph for message passing: `triplets` int32 [E, 3] are (receiver, relation, sender)."""
+
+    triplets: np.ndarray
+    num_nodes: int
+    num_relations: int
+    with_inverses: bool = False
+    """The second half of the edges are the inverses of the first, in the same order; relations r and r + K / 2 too."""
+
+    @property
+    def num_edges(self) -> int:
+        """E."""
+        return len(self.triplets)
+
+    @cached_property
+    def by_receiver(self) -> Order:
+        """What a node receives."""
+        return self._ordered(0, 2)
+
+    @cached_property
+    def by_sender(self) -> Order:
+        """What a node sends; with inverses it is what the node receives, told from the other end."""
+        if not self.with_inverses:
+            return self._ordered(2, 0)
+        order, edges, relations = self.by_receiver, self.num_edges, self.num_relations
+        return order._replace(
+            relations=np.where(order.relations < relations // 2, order.relations, order.relations - relations)
+            + np.int32(relations // 2),
+            places=np.where(order.places < edges // 2, order.places, order.places - edges) + np.int32(edges // 2),
+        )
+
+    @cached_property
+    def tensors(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Receivers, relations and senders as int64 [E], for torch's indexing."""
+        receivers, relations, senders = (torch.from_numpy(column.astype(np.int64)) for column in self.triplets.T)
+        return receivers, relations, senders
+
+    def degrees(self, keep: np.ndarray | None = None) -> np.ndarray:
+        """How many edges each node receives, int64 [N]; only those in `keep` (bool [E]) if given."""
+        receivers = self.triplets[:, 0] if keep is None else self.triplets[keep.astype(bool), 0]
+        return np.bincount(receivers, minlength=self.num_nodes)
+
+    def _ordered(self, node: int, other: int) -> Order:
+        from anykg.models.nbf.kernels import stable_order
+
+        nodes, relations = self.triplets[:, node], self.triplets[:, 1]
+        places = stable_order(relations, np.arange(self.num_edges, dtype=np.int32), self.num_relations)
+        places = stable_order(nodes, places, self.num_nodes)
+        node_of, relation_of = nodes[places], relations[places]
+        first = np.ones(self.num_edges, bool)
+        first[1:] = (node_of[1:] != node_of[:-1]) | (relation_of[1:] != relation_of[:-1])
+        starts = np.flatnonzero(first)
+        return Order(
+            nodes=np.searchsorted(node_of[starts], np.arange(self.num_nodes + 1)).astype(np.int32),
+            runs=np.append(starts, self.num_edges).astype(np.int32),
+            relations=relation_of[starts],
+            others=self.triplets[places, other],
+            places=places,
+        )

@@ -1,0 +1,276 @@
+"""The loops of the fused Bellman-Ford layer, compiled.
+
+    aggregate_u = boundary_u + sum over edges (u, e, v) of state_v * weight_e
+    out_u = state_u + ReLU(LayerNorm(Linear([state_u, aggregate_u])))
+
+States are flat float32 arrays of B * N rows of D floats: query b owns rows b * N to (b + 1) * N. A kernel computes the
+listed `rows` only. Sixteen rows at a time go through aggregation, matrix product and normalisation without leaving the
+core's first cache; nothing of size E x D exists. Work is cut in the same pieces however many threads there are, and
+pieces never write to the same place, so results are the same bits every time. D must be a multiple of 16.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import sqrt
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit, prange
+
+from anykg.models.simd import (
+    add,
+    larger,
+    load,
+    load_like,
+    multiply,
+    multiply_add,
+    prefetch_like,
+    splat,
+    splat_at,
+    store,
+    subtract,
+    total,
+    where_positive,
+    width_of,
+)
+
+TILE = 16  # rows that go through a layer together
+AHEAD = 12  # edges whose states are fetched before they are needed: large graphs do not fit the cache
+LANES = 16  # columns of a matrix product kept in registers, for four rows
+
+
+@njit(cache=True)
+def stable_order(keys: np.ndarray, order: np.ndarray, count: int) -> np.ndarray:
+    """`order` sorted by keys[order], equal keys as they were; keys are below `count`."""
+    place = np.zeros(count + 1, np.int64)
+    for key in keys:
+        place[key + 1] += 1
+    for key in range(count):
+        place[key + 1] += place[key]
+    result = np.empty(len(order), np.int32)
+    for item in order:
+        result[place[keys[item]]] = item
+        place[keys[item]] += 1
+    return result
+
+
+@njit(cache=True)
+def add_senders(
+    flags: np.ndarray, rows: np.ndarray, nodes: np.ndarray, runs: np.ndarray, senders: np.ndarray, count: int
+) -> None:
+    """Flag (uint8 [B * N]) the listed rows and every row they receive from."""
+    for row in rows:
+        first = row // count * count
+        flags[row] = 1
+        for edge in range(runs[nodes[row - first]], runs[nodes[row - first + 1]]):
+            flags[first + senders[edge]] = 1
+
+
+@njit(cache=True, nogil=True)
+def _product(
+    a: np.ndarray,
+    a_at: int,
+    a_row: int,
+    a_step: int,
+    b: np.ndarray,
+    out: np.ndarray,
+    height: int,
+    depth: int,
+    width: int,
+) -> None:
+    """Out [height, width] += a [height, depth] @ b [depth, width]; a lies in memory by its two steps."""
+    for column in range(0, width, LANES):
+        for row in range(0, height, 4):
+            at, to = a_at + row * a_row, row * width + column
+            sum0, sum1 = load(out, to, LANES), load(out, to + width, LANES)
+            sum2, sum3 = load(out, to + 2 * width, LANES), load(out, to + 3 * width, LANES)
+            for k in range(depth):
+                right, left = load(b, k * width + column, LANES), at + k * a_step
+                sum0 = multiply_add(splat_at(a, left, LANES), right, sum0)
+                sum1 = multiply_add(splat_at(a, left + a_row, LANES), right, sum1)
+                sum2 = multiply_add(splat_at(a, left + 2 * a_row, LANES), right, sum2)
+                sum3 = multiply_add(splat_at(a, left + 3 * a_row, LANES), right, sum3)
+            store(out, to, sum0)
+            store(out, to + width, sum1)
+            store(out, to + 2 * width, sum2)
+            store(out, to + 3 * width, sum3)
+
+
+@njit(cache=True)
+def _gathered(start, states, base, edges_from, edges_to, others, keep):  # type: ignore[no-untyped-def]
+    """`start` and the states at the other ends of a run's edges, added up."""
+    result = start
+    for edge in range(edges_from, edges_to):
+        ahead = min(edge + AHEAD, len(others) - 1)
+        prefetch_like(states, (base + others[ahead]) * width_of(start), start)
+        if keep is None or keep[edge]:
+            at = (base + others[edge]) * width_of(start)
+            result = add(result, load_like(states, at, start))
+    return result
+
+
+class LayerKernels(NamedTuple):
+    """The compiled loops for one width."""
+
+    forward: Any
+    backward_rows: Any
+    backward_edges: Any
+    read_out: Any
+
+
+@lru_cache
+def layer_kernels(width: int) -> LayerKernels:
+    """Kernels for D = width, a constant to the compiler.
+
+    Closures over plain numbers are found again in the compiler's cache on disk, closures over functions are not: what
+    kernels share stands outside.
+    """
+    D, D2 = width, 2 * width  # noqa: N806
+
+    @njit(cache=True, parallel=True)
+    def forward(  # type: ignore[no-untyped-def]
+        states, out, saved, rows, count, nodes, runs, relations, senders, keep, weights, weight_of, num_weights,
+        heads, boundary, linear, bias, scale, shift, epsilon,
+    ):  # fmt: skip
+        """One layer for the listed rows: `out` [B * N, D] gets their new states.
+
+        `saved` is None or three flat arrays that keep, in the order of `rows`, what the way back needs: aggregates
+        [M, D], normalised products [M, D] and inverse deviations [M]. `linear` is [2D, D].
+        """
+        for tile in prange((len(rows) + TILE - 1) // TILE):
+            first = tile * TILE
+            height = min(TILE, len(rows) - first)
+            pair = np.zeros(TILE * D2, np.float32)  # [TILE, 2D]: state, aggregate
+            mixed = np.zeros(TILE * D, np.float32)
+            for i in range(height):
+                row = np.int64(rows[first + i])
+                query = row // count
+                base, node = query * count, row - query * count
+                total_message = splat(np.float32(0), D)
+                if node == heads[query]:
+                    total_message = load(boundary, query * D, D)
+                table = np.int64(weight_of[query]) * num_weights
+                for run in range(nodes[node], nodes[node + 1]):
+                    message = _gathered(splat(np.float32(0), D), states, base, runs[run], runs[run + 1], senders, keep)
+                    weight = load(weights, (table + relations[run]) * D, D)
+                    total_message = multiply_add(message, weight, total_message)
+                store(pair, i * D2, load(states, row * D, D))
+                store(pair, i * D2 + D, total_message)
+                store(mixed, i * D, load(bias, 0, D))
+                if saved is not None:
+                    store(saved[0], (first + i) * D, total_message)
+            _product(pair, 0, D2, 1, linear, mixed, TILE, D2, D)
+            for i in range(height):
+                value = load(mixed, i * D, D)
+                value = subtract(value, splat(total(value) / np.float32(D), D))
+                variance = total(multiply(value, value)) / np.float32(D)
+                inverse = np.float32(1) / np.float32(sqrt(variance + epsilon))
+                value = multiply(value, splat(inverse, D))
+                if saved is not None:
+                    store(saved[1], (first + i) * D, value)
+                    saved[2][first + i] = inverse
+                value = multiply_add(value, load(scale, 0, D), load(shift, 0, D))
+                value = larger(value, splat(np.float32(0), D))
+                store(out, np.int64(rows[first + i]) * D, add(value, load(pair, i * D2, D)))
+
+    @njit(cache=True, parallel=True)
+    def backward_rows(  # type: ignore[no-untyped-def]
+        grad_out, grad_states, grad_aggregate, states, saved, rows, linear, scale, shift, grad_linear, grad_vectors,
+    ):  # fmt: skip
+        """From the gradient of `out` to those of the rows' own states, of their aggregates and of the parameters.
+
+        `linear` is [D, 2D]. Each of P pieces of the rows has its own sums grad_linear [P, D, 2D] and grad_vectors
+        [P, 3, D] (bias, scale, shift).
+        """
+        pieces = len(grad_vectors) // (3 * D)
+        for piece in prange(pieces):
+            tiles = (len(rows) + TILE - 1) // TILE
+            sums = np.zeros(D * D2, np.float32)
+            grad_bias = splat(np.float32(0), D)
+            grad_scale = splat(np.float32(0), D)
+            grad_shift = splat(np.float32(0), D)
+            pair = np.zeros(TILE * D2, np.float32)
+            grad_mixed = np.zeros(TILE * D, np.float32)
+            grad_pair = np.zeros(TILE * D2, np.float32)
+            for tile in range(tiles * piece // pieces, tiles * (piece + 1) // pieces):
+                first = tile * TILE
+                height = min(TILE, len(rows) - first)
+                if height < TILE:
+                    grad_mixed[:] = 0
+                grad_pair[:] = 0
+                for i in range(height):
+                    row = np.int64(rows[first + i])
+                    normal = load(saved[1], (first + i) * D, D)
+                    factor = load(scale, 0, D)
+                    before = multiply_add(normal, factor, load(shift, 0, D))
+                    grad = where_positive(before, load(grad_out, row * D, D))
+                    grad_shift = add(grad_shift, grad)
+                    grad_scale = multiply_add(grad, normal, grad_scale)
+                    grad = multiply(grad, factor)
+                    mean = total(grad) / np.float32(D)
+                    slope = total(multiply(grad, normal)) / np.float32(D)
+                    grad = subtract(grad, multiply_add(normal, splat(slope, D), splat(mean, D)))
+                    grad = multiply(grad, splat(saved[2][first + i], D))
+                    grad_bias = add(grad_bias, grad)
+                    store(grad_mixed, i * D, grad)
+                    store(pair, i * D2, load(states, row * D, D))
+                    store(pair, i * D2 + D, load(saved[0], (first + i) * D, D))
+                _product(grad_mixed, 0, D, 1, linear, grad_pair, TILE, D, D2)
+                _product(grad_mixed, 0, 1, D, pair, sums, D, TILE, D2)
+                for i in range(height):
+                    row = np.int64(rows[first + i])
+                    own = add(load(grad_out, row * D, D), load(grad_pair, i * D2, D))
+                    store(grad_states, row * D, own)
+                    store(grad_aggregate, row * D, load(grad_pair, i * D2 + D, D))
+            grad_linear[piece * D * D2 : (piece + 1) * D * D2] = sums
+            store(grad_vectors, piece * 3 * D, grad_bias)
+            store(grad_vectors, piece * 3 * D + D, grad_scale)
+            store(grad_vectors, piece * 3 * D + D2, grad_shift)
+
+    @njit(cache=True, parallel=True)
+    def backward_edges(  # type: ignore[no-untyped-def]
+        grad_states, grad_aggregate, states, rows, bounds, pieces, count, nodes, runs, relations, receivers, keep,
+        weights, weight_of, num_weights, grad_weights,
+    ):  # fmt: skip
+        """From the gradient of the aggregates to those of the senders' states (added) and of the weights.
+
+        `rows` of query b stand from bounds[b] to bounds[b + 1]. Every query has `pieces` sums of its own:
+        grad_weights [B, pieces, num_weights, D], zero to begin with. Aggregates nobody computed have gradient 0.
+        """
+        for task in prange((len(bounds) - 1) * pieces):
+            query, piece = task // pieces, task % pieces
+            begin, length = bounds[query], bounds[query + 1] - bounds[query]
+            table, base = np.int64(weight_of[query]) * num_weights, query * count
+            for place in range(begin + length * piece // pieces, begin + length * (piece + 1) // pieces):
+                row = np.int64(rows[place])
+                node = row - base
+                state = load(states, row * D, D)
+                grad = load(grad_states, row * D, D)
+                for run in range(nodes[node], nodes[node + 1]):
+                    message = _gathered(
+                        splat(np.float32(0), D), grad_aggregate, base, runs[run], runs[run + 1], receivers, keep
+                    )
+                    grad = multiply_add(message, load(weights, (table + relations[run]) * D, D), grad)
+                    to = (task * num_weights + relations[run]) * D
+                    store(grad_weights, to, multiply_add(message, state, load(grad_weights, to, D)))
+                store(grad_states, row * D, grad)
+
+    @njit(cache=True, parallel=True)
+    def read_out(states, scores, count, offsets, linear, last, constant):  # type: ignore[no-untyped-def]
+        """Scores [B * N] = last . ReLU(state @ linear [D, 2D] + offsets [B, 2D]) + constant."""
+        for tile in prange((len(scores) + TILE - 1) // TILE):
+            first = tile * TILE
+            height = min(TILE, len(scores) - first)
+            own = np.zeros(TILE * D, np.float32)
+            hidden = np.zeros(TILE * D2, np.float32)
+            for i in range(height):
+                query = (first + i) // count
+                store(own, i * D, load(states, (first + i) * D, D))
+                store(hidden, i * D2, load(offsets, query * D2, D2))
+            _product(own, 0, D, 1, linear, hidden, TILE, D, D2)
+            for i in range(height):
+                positive = larger(load(hidden, i * D2, D2), splat(np.float32(0), D2))
+                scores[first + i] = total(multiply(positive, load(last, 0, D2))) + constant
+
+    return LayerKernels(forward, backward_rows, backward_edges, read_out)

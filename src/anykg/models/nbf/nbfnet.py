@@ -1,0 +1,176 @@
+"""NBFNet with one learned vector per relation and layer, drawn at random for relations it has never seen.
+
+The boundary is the query relation's vector, from a table [2R, D], at the head. A layer aggregates state * relation
+vector over the edges (from tail to head) and updates x <- ReLU(Linear([x, aggregate])), without residual or LayerNorm
+in the public default, where the aggregate is PNA (12 D); with `sum` the layer is Ultra's, x <- x + ReLU(LayerNorm(
+Linear([x, aggregate]))). The score is an MLP on [state, query vector].
+
+Trained vectors belong to the relations of the training graph. With `relation_vectors = "random"` every vector is drawn
+anew from the seed of `encode`, on any graph and also for relations whose names occurred in training: names carry no
+information. Training always uses the learned ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal, Self
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from anykg.errors import ConfigError
+from anykg.graph.graph import KnowledgeGraph
+from anykg.models.base import Recipe, Symmetry
+from anykg.models.nbf.aggregate import PNA_PARTS, aggregate
+from anykg.models.nbf.edges import RelationalEdges
+from anykg.models.nbf.fast import Queries, propagate, read_out
+from anykg.models.nbf.queries import (
+    BellmanFordLayer,
+    BellmanFordPredictor,
+    Targets,
+    as_queries,
+    at_least_one,
+    bellman_ford,
+    without_facts,
+)
+from anykg.models.nbf.relation_graph import entity_graph
+from anykg.seeds import torch_stream
+
+
+@dataclass(frozen=True)
+class NBFNetConfig:
+    """The paper's setting by default."""
+
+    width: int = 32
+    """Width of all states; multiples of 16 are fast."""
+    layers: int = 3
+    """Bellman-Ford layers."""
+    aggregation: Literal["pna", "sum"] = "pna"
+    """How messages are joined."""
+    relation_vectors: Literal["random", "trained"] = "random"
+    """At inference: drawn at random for all relations, or the learned ones, for the training graph's relations."""
+    num_relations: int = 0
+    """Relations of the training graph; set when the model is built."""
+
+    def __post_init__(self) -> None:
+        at_least_one(self, "width", "layers")
+
+
+@dataclass(frozen=True, eq=False)
+class Encoded:
+    """A graph and the vectors of its relations."""
+
+    num_entities: int
+    num_relations: int
+    edges: RelationalEdges
+    vectors: Tensor  # [L, 2R, D], of the messages
+    query: Tensor  # [2R, D], of boundary and read-out
+    keep: np.ndarray | None = None
+    """bool [2E]; edges that are False are not there."""
+    edge_weights: Tensor | None = None
+    """[layers, 2E] factors of the messages, to attribute a score to edges."""
+
+
+class NBFNet(BellmanFordPredictor):
+    """Neural Bellman-Ford network."""
+
+    Config = NBFNetConfig
+    config: NBFNetConfig
+    recipe = Recipe(
+        epochs=10,
+        batch_size=16,
+        lr=1e-3,
+        weight_decay=5e-4,
+        negative_entities=32,
+        sides="halves",
+        strict=True,
+        loss="self-adversarial",
+    )
+
+    def __init__(self, config: NBFNetConfig = NBFNetConfig()) -> None:  # noqa: B008 - frozen
+        super().__init__()
+        self.config = config
+        random = config.relation_vectors == "random"
+        self.symmetry = Symmetry.IN_EXPECTATION if random else Symmetry.ENTITIES_ONLY
+        width, size = config.width, 2 * config.num_relations
+        if config.aggregation == "sum":
+            self.layers = nn.ModuleList(BellmanFordLayer(width) for _ in range(config.layers))
+        else:
+            self.layers = nn.ModuleList(nn.Linear((1 + PNA_PARTS) * width, width) for _ in range(config.layers))
+        self.vectors = nn.Parameter(torch.randn(config.layers, size, width))
+        self.query = nn.Parameter(torch.randn(size, width))
+        self.hidden = nn.Linear(2 * width, 2 * width)
+        self.last = nn.Linear(2 * width, 1)
+
+    @classmethod
+    def build(cls, config: NBFNetConfig, graph: KnowledgeGraph) -> Self:
+        return cls(replace(config, num_relations=graph.num_relations))
+
+    def encode(self, graph: KnowledgeGraph, seed: int = 0) -> Encoded:
+        if self.config.relation_vectors == "trained":
+            return self._encode_trained(graph)
+        # As spread as a freshly initialised table, and in the model's place and type.
+        size = (self.config.layers + 1, 2 * graph.num_relations, self.config.width)
+        drawn = torch.randn(size, generator=torch_stream(seed, "relation vectors")).to(self.vectors)
+        edges = graph.derive(entity_graph)
+        return Encoded(graph.num_entities, graph.num_relations, edges, drawn[:-1], drawn[-1])
+
+    def _encode_trained(self, graph: KnowledgeGraph) -> Encoded:
+        if graph.num_relations != self.config.num_relations:
+            raise ConfigError(
+                f"NBFNet has vectors for the {self.config.num_relations} relations it was trained on, but this graph "
+                f"has {graph.num_relations}; set relation_vectors to random for other graphs."
+            )
+        edges = graph.derive(entity_graph)
+        return Encoded(graph.num_entities, graph.num_relations, edges, self.vectors, self.query)
+
+    def answers(self, encoded: Encoded, queries: Tensor, targets: Targets | None) -> Tensor:
+        query = encoded.query[queries[:, 1]]
+        if targets is None:
+            return read_out(self._states(encoded, queries), query, self.hidden, self.last)
+        which, nodes = targets
+        states = self._states(encoded, queries, which * encoded.num_entities + nodes)  # [M, D]
+        scores: Tensor = self.last(self.hidden(torch.cat([states, query[which]], dim=-1)).relu())
+        return scores.squeeze(-1)
+
+    def query_bytes(self, encoded: Encoded) -> int:
+        parts = 2 if self.config.aggregation == "sum" else 2 + PNA_PARTS
+        return 4 * parts * encoded.num_entities * self.config.width
+
+    def training_scores(self, graph: KnowledgeGraph, rows: Tensor, seed: int, targets: Tensor | None = None) -> Tensor:
+        if graph.num_relations != self.config.num_relations:
+            raise ConfigError(
+                f"NBFNet learns the vectors of one graph's relations, here {self.config.num_relations}, but another "
+                f"graph to learn from has {graph.num_relations}; train it on one graph."
+            )
+        keep = without_facts(graph, (rows[:, 0] if targets is None else targets).cpu().numpy())
+        encoded = replace(self._encode_trained(graph), keep=keep)
+        scores = self.score_triplets(encoded, as_queries(rows, graph.num_relations))
+        return scores.view(rows.shape[:2])
+
+    def _states(self, encoded: Encoded, queries: Tensor, rows: Tensor | None = None) -> Tensor:
+        """States [Q, N, D] for queries [Q, 2], or [M, D] at rows q * N + entity."""
+        heads, relations = queries.unbind(1)
+        start = encoded.query[relations]
+        if self.config.aggregation == "sum":
+            layers = [layer.with_weights(encoded.vectors[i][None]) for i, layer in enumerate(bellman_ford(self.layers))]
+            asked = Queries(heads, start, torch.zeros_like(heads))
+            return propagate(
+                layers, asked, encoded.edges, keep=encoded.keep, edge_weights=encoded.edge_weights, targets=rows
+            )
+        boundary = start.new_zeros(len(queries), encoded.num_entities, self.config.width)
+        boundary = boundary.index_put((torch.arange(len(queries), device=heads.device), heads), start)
+        states = boundary
+        for i, layer in enumerate(self.layers):
+            received = aggregate(
+                states,
+                encoded.vectors[i],
+                boundary,
+                encoded.edges,
+                keep=encoded.keep,
+                edge_weights=None if encoded.edge_weights is None else encoded.edge_weights[i],
+                reduce="pna",
+            )
+            states = layer(torch.cat([states, received], dim=-1)).relu()
+        return states if rows is None else states.reshape(-1, self.config.width)[rows]

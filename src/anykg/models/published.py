@@ -1,0 +1,74 @@
+"""Weights of the public implementations as models of ours. Their files are never unpickled as objects."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from anykg.errors import CheckpointError
+from anykg.models.base import LinkPredictor
+from anykg.models.store import load_tensors
+
+
+def import_weights(path: Path) -> tuple[str, LinkPredictor]:
+    """The name of the model a file's parameters belong to, and that model with them."""
+    weights = _read(path)
+    for name, sign, convert in FAMILIES:
+        if sign in weights:
+            try:
+                return name, convert(weights)
+            except (KeyError, RuntimeError) as error:
+                raise CheckpointError(f"{path}: not the parameters of {name} as published ({error}).") from error
+    known = ", ".join(name for name, _, _ in FAMILIES)
+    raise CheckpointError(
+        f"{path}: expected parameters of the public {known}; found {', '.join(list(weights)[:3])}, ..."
+    )
+
+
+def _read(path: Path) -> dict[str, Tensor]:
+    if path.suffix == ".safetensors":
+        return load_tensors(path)[0]
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    except (OSError, RuntimeError, EOFError, pickle.UnpicklingError) as error:
+        raise CheckpointError(f"{path}: cannot be read as a file of weights ({str(error).splitlines()[0]})") from error
+    content = content.get("model", content) if isinstance(content, dict) else {}
+    weights = {key: value for key, value in content.items() if isinstance(value, Tensor)}
+    if not weights:
+        raise CheckpointError(f"{path}: expected named tensors, found none.")
+    return weights
+
+
+def _ultra(weights: Mapping[str, Tensor]) -> LinkPredictor:
+    from anykg.models.nbf.ultra import Ultra, import_ultra_weights
+
+    config, state = import_ultra_weights(weights)
+    model = Ultra(config)
+    model.load_state_dict(state)
+    return model
+
+
+def _isdea(weights: Mapping[str, Tensor]) -> LinkPredictor:
+    from anykg.models.isdea.isdea import ISDEA, import_isdea_weights
+
+    model = ISDEA()
+    model.load_state_dict(import_isdea_weights(weights))
+    return model
+
+
+def _ingram(weights: Mapping[str, Tensor]) -> LinkPredictor:
+    from anykg.models.ingram.ingram import import_ingram_weights
+
+    return import_ingram_weights(weights)
+
+
+FAMILIES: list[tuple[str, str, Callable[[Mapping[str, Tensor]], LinkPredictor]]] = [
+    ("ultra", "entity_model.layers.0.layer_norm.weight", _ultra),
+    ("isdea+", "mlp_r_not.linear1.weight", _isdea),
+    ("ingram", "ent_proj1.weight", _ingram),
+]
+"""Name, a parameter that only this model has, and how its parameters become ours."""

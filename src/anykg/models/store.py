@@ -1,0 +1,161 @@
+"""Saved models: `model.json` (name, config, how it was trained) and `weights.safetensors`. Nothing is unpickled."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from anykg.atomic import atomic_path, write_json
+from anykg.errors import CheckpointError, ConfigError, UnknownName, nearest
+from anykg.models.base import LinkPredictor
+from anykg.models.registry import MODELS
+from anykg.settings import from_json
+
+SHIPPED = files("anykg") / "weights"
+"""Models that come with the package, a folder each."""
+DEFAULT_MODEL = "anykg-small"
+MODEL_FILE, WEIGHTS_FILE = "model.json", "weights.safetensors"
+_HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
+
+
+def save_description(folder: Path, name: str, model: LinkPredictor, trained: Mapping[str, Any]) -> None:
+    """Write `model.json`: which model this is and where its weights come from."""
+    write_json(folder / MODEL_FILE, {"model": name, "config": asdict(model.config), "trained": dict(trained)})
+
+
+def save_weights(folder: Path, model: LinkPredictor, note: Mapping[str, Any]) -> None:
+    """Write `weights.safetensors`, with `note` in its header."""
+    save_tensors(folder / WEIGHTS_FILE, dict(model.state_dict()), note)
+
+
+def load_model(name_or_folder: Path | str, *, trust: bool = False) -> LinkPredictor:
+    """The model saved in a folder, shipped under a name, or kept on the Hugging Face hub (OWNER/NAME), ready to score.
+
+    A model that is not one of anykg's own is imported only with `trust`: importing runs its code.
+    """
+    if str(name_or_folder) in MODELS.rows and not Path(name_or_folder).exists():
+        return _untrained(str(name_or_folder))
+    folder = folder_of(name_or_folder)
+    described = read_description(folder)
+    name = described["model"]
+    if name not in MODELS.rows and not trust:
+        raise CheckpointError(
+            f"{folder / MODEL_FILE}: names code outside anykg ({name}); pass --trust to import and run it."
+        )
+    model_class = MODELS.load(name)
+    try:
+        model: LinkPredictor = model_class(from_json(model_class.Config, described["config"]))
+    except (ConfigError, TypeError, ValueError) as error:
+        raise CheckpointError(f"{folder / MODEL_FILE}: config does not fit {name} ({error}).") from error
+    tensors, _ = load_tensors(folder / WEIGHTS_FILE)
+    restore(model, tensors, folder / WEIGHTS_FILE)
+    model.eval()
+    return model
+
+
+def _untrained(name: str) -> LinkPredictor:
+    """A kind of model, if there is nothing in it to train."""
+    model: LinkPredictor = MODELS.load(name)()
+    if list(model.parameters()):
+        raise CheckpointError(
+            f"{name} is a kind of model, not a trained one; `anykg train {name} GRAPH --out DIR` makes one in DIR."
+        )
+    return model.eval()
+
+
+def folder_of(name_or_folder: Path | str) -> Path:
+    """Where a model is, by the name of a shipped one, its folder or its hub id; the last is downloaded."""
+    name = str(name_or_folder)
+    if name in shipped():
+        return Path(str(SHIPPED)) / name
+    folder = Path(name).expanduser()
+    if isinstance(name_or_folder, str) and not folder.exists() and _HUB_ID.fullmatch(name):
+        return _from_hub(name)
+    if not folder.exists() and folder.name == name:
+        raise UnknownName("shipped model or folder", name, nearest(name, shipped()) or shipped())
+    return folder
+
+
+def _from_hub(name: str) -> Path:
+    """The folder a model of the hub was downloaded to."""
+    try:
+        from huggingface_hub import snapshot_download
+    except ImportError as error:
+        raise CheckpointError(
+            f"{name}: there is no such folder, and to fetch it from the hub anykg needs huggingface_hub: "
+            "pip install 'anykg[hub]'."
+        ) from error
+    try:
+        return Path(snapshot_download(name, allow_patterns=[MODEL_FILE, WEIGHTS_FILE]))
+    except Exception as error:  # the hub's errors have no base of their own
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise CheckpointError(f"{name}: there is no such folder, and the hub did not give it ({reason}).") from error
+
+
+def shipped() -> list[str]:
+    """The names of the models that come with the package."""
+    return sorted(folder.name for folder in SHIPPED.iterdir() if folder.is_dir()) if SHIPPED.is_dir() else []
+
+
+def read_description(folder: Path) -> dict[str, Any]:
+    """What `model.json` says."""
+    path = folder / MODEL_FILE
+    if not path.exists():
+        raise CheckpointError(
+            f"{folder}: expected a folder with {MODEL_FILE} and {WEIGHTS_FILE}, found no {MODEL_FILE}."
+        )
+    try:
+        described = json.loads(path.read_text(encoding="utf-8"))
+        name, config = described["model"], described["config"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(f"{path}: expected a JSON object with model and config ({error!r}).") from error
+    if not isinstance(name, str) or not isinstance(config, dict):
+        raise CheckpointError(f"{path}: expected a model's name and its config, found {name!r} and {config!r}.")
+    return dict(described)
+
+
+def restore(model: LinkPredictor, tensors: Mapping[str, Tensor], path: Path) -> None:
+    """Copy tensors into the model; every one must be there, of the right shape, and finite."""
+    expected = model.state_dict()
+    for key, parameter in expected.items():
+        if key not in tensors:
+            raise CheckpointError(f"{path}: tensor {key!r} is missing; the file is not a checkpoint of this model.")
+        if tensors[key].shape != parameter.shape:
+            shapes = f"expected {list(parameter.shape)}, found {list(tensors[key].shape)}"
+            raise CheckpointError(f"{path}: tensor {key!r} has another shape: {shapes}.")
+        if not bool(torch.isfinite(tensors[key]).all()):
+            raise CheckpointError(f"{path}: tensor {key!r} has values that are not finite.")
+    unknown = sorted(set(tensors) - set(expected))
+    if unknown:
+        raise CheckpointError(f"{path}: tensor {unknown[0]!r} is not part of this model.")
+    model.load_state_dict(dict(tensors))
+
+
+def save_tensors(path: Path, tensors: Mapping[str, Tensor], note: Mapping[str, Any]) -> None:
+    """Write tensors and a JSON note in one file, whole or not at all."""
+    data = save({key: value.contiguous() for key, value in tensors.items()}, {"note": json.dumps(dict(note))})
+    with atomic_path(path) as temporary:
+        temporary.write_bytes(data)
+
+
+def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """What `save_tensors` wrote."""
+    if not path.exists():
+        raise CheckpointError(f"{path}: not found.")
+    try:
+        with safe_open(path, framework="pt") as file:
+            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 - not a dict
+            note = json.loads((file.metadata() or {}).get("note", "{}"))
+    except (SafetensorError, OSError, ValueError) as error:
+        raise CheckpointError(f"{path}: cannot be read as safetensors ({error}); the file is damaged.") from error
+    return tensors, note

@@ -1,0 +1,196 @@
+# ruff: noqa: SIM109 - a compiled `in` compares equal types only
+"""How often clauses whose body is a path imply given triplets, and how often their rules hold in this graph.
+
+All paths of up to 3 steps from an entity are walked once for all the triplets that start there. A triplet may be walked
+from its tail: then its steps are met in reverse, against their direction. Shapes are numbered as in `rule_paths`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from anykg.rules.kernels.matching import FactIndex
+from anykg.rules.kernels.paths import CHOICES, PATTERNS, _pattern
+
+PRIOR = 2.0
+"""Pairs without the head's relation that are added to every rule: one that was seen once is not certain."""
+
+
+class Asked(NamedTuple):
+    """B triplets, sorted by the entity that paths start from."""
+
+    starts: np.ndarray  # int64 [B]
+    relations: np.ndarray  # int64 [B]
+    ends: np.ndarray  # int64 [B]
+    known: np.ndarray  # int64 [B]: 1 for facts of the graph, which are left out of their own rules
+    turned: bool
+    """Starts are the tails."""
+
+
+class Rules(NamedTuple):
+    """The rules with paths of some length; see `rule_tables`."""
+
+    offsets: np.ndarray  # int64 [bodies + 1]
+    heads: np.ndarray  # int64 [P]
+    support: np.ndarray  # int64 [P]
+    bodies: np.ndarray  # int64 [bodies]
+
+
+class Columns(NamedTuple):
+    """Where the evidence of each shape goes, [3, shapes]; -1 for nowhere."""
+
+    groundings: np.ndarray
+    shares: np.ndarray
+
+
+@njit(cache=True)
+def path_evidence(
+    index: FactIndex,
+    sizes: tuple[int, int],
+    length: int,
+    asked: Asked,
+    singles: Rules,
+    doubles: Rules,
+    columns: Columns,
+    out: np.ndarray,
+) -> None:
+    """Add to out [B, F] the number of paths of each shape, and the best share of each shape's rules.
+
+    `singles` and `doubles` are the rules with one step and two. A rule's share is the part of the pairs its path joins
+    that have the head's relation.
+    """
+    n, r = sizes
+    first, following = np.full(n, -1, np.int64), np.empty(len(asked.starts), np.int64)
+    blocks = np.empty(3, np.int64)
+    low = 0
+    while low < len(asked.starts):
+        start, high = asked.starts[low], low
+        while high < len(asked.starts) and asked.starts[high] == start:
+            following[high] = first[asked.ends[high]]
+            first[asked.ends[high]] = high
+            high += 1
+        for way in range(2):
+            for at in range(index.offsets[way, start], index.offsets[way, start + 1]):
+                a, x = np.int64(index.facts[way, at, 1]), index.facts[way, at, 2]
+                if x == start:
+                    continue
+                if first[x] >= 0:
+                    directions = 1 - way if asked.turned else way
+                    pattern = _pattern(1, a, -1, -1, blocks)
+                    body = directions * r + a
+                    _add(asked, first[x], following, blocks, 0, directions, pattern, body, singles, columns, out)
+                if length < 2:
+                    continue
+                for way2 in range(2):
+                    for at2 in range(index.offsets[way2, x], index.offsets[way2, x + 1]):
+                        b, y = np.int64(index.facts[way2, at2, 1]), index.facts[way2, at2, 2]
+                        if y == start or y == x:
+                            continue
+                        if first[y] >= 0:
+                            if asked.turned:
+                                directions, one, two = (1 - way2) + 2 * (1 - way), b, a
+                            else:
+                                directions, one, two = way + 2 * way2, a, b
+                            pattern = _pattern(2, one, two, -1, blocks)
+                            body = (directions * r + one) * r + two
+                            _add(
+                                asked, first[y], following, blocks, 1, directions, pattern, body, doubles, columns, out
+                            )
+                        if length < 3:
+                            continue
+                        for way3 in range(2):
+                            for at3 in range(index.offsets[way3, y], index.offsets[way3, y + 1]):
+                                z = index.facts[way3, at3, 2]
+                                if first[z] < 0 or z == start or z == x or z == y:
+                                    continue
+                                c = np.int64(index.facts[way3, at3, 1])
+                                if asked.turned:
+                                    directions = (1 - way3) + 2 * (1 - way2) + 4 * (1 - way)
+                                    pattern = _pattern(3, c, b, a, blocks)
+                                else:
+                                    directions = way + 2 * way2 + 4 * way3
+                                    pattern = _pattern(3, a, b, c, blocks)
+                                _add(
+                                    asked,
+                                    first[z],
+                                    following,
+                                    blocks,
+                                    2,
+                                    directions,
+                                    pattern,
+                                    -1,
+                                    doubles,
+                                    columns,
+                                    out,
+                                )
+        for row in range(low, high):
+            first[asked.ends[row]] = -1
+        low = high
+
+
+@njit(cache=True)
+def _add(
+    asked: Asked,
+    row: int,
+    following: np.ndarray,
+    blocks: np.ndarray,
+    place: int,
+    directions: int,
+    pattern: int,
+    body: int,
+    rules: Rules,
+    columns: Columns,
+    out: np.ndarray,
+) -> None:
+    """Count one path for every triplet asked about that ends where it does."""
+    while row >= 0:
+        kind = asked.relations[row]
+        choice = 1 if kind == blocks[0] else 2 if kind == blocks[1] else 3 if kind == blocks[2] else 0
+        shape = (directions * PATTERNS + pattern) * CHOICES + choice
+        if columns.groundings[place, shape] >= 0:
+            out[row, columns.groundings[place, shape]] += 1
+        to = columns.shares[place, shape]
+        if to >= 0:
+            low, high = rules.offsets[body], rules.offsets[body + 1]
+            rule = low + np.searchsorted(rules.heads[low:high], kind)
+            if rule < high and rules.heads[rule] == kind:
+                own = asked.known[row]
+                share = (rules.support[rule] - own) / (rules.bodies[body] - own + PRIOR)
+                out[row, to] = max(out[row, to], np.float32(share))
+        row = following[row]
+
+
+@njit(cache=True)
+def role_evidence(
+    offsets: np.ndarray,
+    roles: np.ndarray,
+    shares: np.ndarray,
+    entities: np.ndarray,
+    relations: np.ndarray,
+    at_tail: bool,
+) -> np.ndarray:
+    """How well an entity's roles go with having a relation, at its head or at its tail: float32 [B, 3].
+
+    A role is a relation, at its head (r) or at its tail (r + R); entity e has roles[offsets[e]:offsets[e + 1]], and
+    shares [2R, 2R] says which part of the entities with one role has another. Columns: the best role that is a head,
+    the best that is a tail, the mean over all. Roles of the relation itself do not count.
+    """
+    r = len(shares) // 2
+    out = np.zeros((len(entities), 3), np.float32)
+    for row in range(len(entities)):
+        kind = relations[row]
+        total, count = 0.0, 0
+        for role in roles[offsets[entities[row]] : offsets[entities[row] + 1]]:
+            if role == kind or role == kind + r:
+                continue
+            share = shares[role, kind + r if at_tail else kind]
+            side = 1 if role >= r else 0
+            out[row, side] = max(out[row, side], np.float32(share))
+            total += share
+            count += 1
+        if count:
+            out[row, 2] = total / count
+    return out

@@ -1,0 +1,59 @@
+"""Corrupted copies of target triplets.
+
+targets [B, 3] -> negatives [B, K, 3], the entity corruptions first. Relation ids may be inverses (r + R): corrupting
+the tail of an inverse corrupts the head of the fact.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from anykg.graph.graph import KnowledgeGraph
+
+ROUNDS = 30
+"""How often a negative that is a known fact is drawn again. Where nearly everything is a fact, one may remain."""
+
+HEAD, RELATION, TAIL = 0, 1, 2
+
+
+def corrupt(
+    known: KnowledgeGraph,
+    targets: np.ndarray,
+    *,
+    entities: int,
+    relations: int = 0,
+    sides: Literal["tail", "either", "halves"] = "tail",
+    inverses: bool = False,
+    strict: bool = True,
+    random: np.random.Generator,
+) -> np.ndarray:
+    """Replace one end of each target `entities` times and its relation `relations` times.
+
+    With `inverses` relations are drawn from all 2R ids. `strict` negatives are no facts of `known`.
+    """
+    count = len(targets)
+    column = np.full((count, entities + relations), RELATION)
+    if sides == "tail":
+        column[:, :entities] = TAIL
+    elif sides == "either":
+        column[:, :entities] = np.where(random.random((count, entities)) < 0.5, HEAD, TAIL)
+    else:
+        half = (count + (int(random.integers(2)) if count % 2 else 0)) // 2
+        column[:half, :entities] = TAIL
+        column[half:, :entities] = HEAD
+    sizes = np.array([known.num_entities, known.num_relations * (2 if inverses else 1), known.num_entities])
+    negatives = np.repeat(targets[:, None], entities + relations, axis=1)  # [B, K, 3]
+    again = np.ones(column.shape, bool)
+    for _ in range(ROUNDS if strict else 1):
+        place = column[again]
+        rows = negatives[again]
+        rows[np.arange(len(place)), place] = np.floor(random.random(len(place)) * sizes[place])
+        negatives[again] = rows
+        if not strict:
+            break
+        again[again] = known.contains(rows)
+        if not again.any():
+            break
+    return negatives

@@ -1,0 +1,123 @@
+"""Explanations: what they name is there, and removing it is measured."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from anykg.answers.explain.explanation import Explanation, explain, nearby, without
+from anykg.answers.explain.picture import draw, layout
+from anykg.answers.explain.show import as_json, as_text
+from anykg.errors import ConfigError
+from anykg.graph.graph import KnowledgeGraph
+from anykg.io.catalog import load_graph
+from anykg.models.nbf.nbfnet import NBFNet, NBFNetConfig
+from anykg.models.store import load_model
+from anykg.models.uqer import UQER
+from graphs import named, random_graph
+
+
+@pytest.fixture(scope="module")
+def atlas() -> KnowledgeGraph:
+    return load_graph("atlas")
+
+
+@pytest.fixture(scope="module")
+def border(atlas: KnowledgeGraph) -> Explanation:
+    triplet = (atlas.entities.index("France"), atlas.relations.index("borders"), atlas.entities.index("Germany"))
+    return explain(load_model("anykg-small"), atlas, triplet, paths=3, clauses=3, draws=2)
+
+
+def test_paths_lead_from_head_to_tail_over_facts(atlas: KnowledgeGraph, border: Explanation) -> None:
+    assert border.known
+    assert not border.graph.contains(border.triplet)
+    for path in border.paths:
+        assert atlas.contains(path.facts).all()
+        assert (path.nodes[0], path.nodes[-1]) == (border.triplet[0], border.triplet[2])
+        for fact, ends in zip(path.facts, zip(path.nodes, path.nodes[1:], strict=False), strict=True):
+            assert {fact[0], fact[2]} == set(ends)
+
+
+def test_what_is_removed_is_gone_and_matters(border: Explanation) -> None:
+    model = load_model("anykg-small")
+    left = without(border.graph, border.removal.facts)
+    assert len(left) == len(border.graph) - len(border.removal.facts)
+    with torch.no_grad():
+        score = model.score_triplets(model.encode(left), torch.from_numpy(border.triplet)[None])
+    assert border.removal.score == pytest.approx(float(score), abs=1e-4)
+    assert border.removal.score < min(other.score for other in border.random)
+    assert sum(path.effect for path in border.paths) == pytest.approx(border.score - border.removal.score, abs=1e-3)
+    assert border.removal.rank > border.rank
+
+
+def test_the_symmetric_fact_is_the_first_reason(border: Explanation) -> None:
+    match = border.matches[0]
+    assert str(match.clause) == "(E2, C1, E1) => (E1, C1, E2)"
+    assert (match.support, match.body) == (646, 647)  # all other borders: the one asked about is taken out
+    assert len(border.paths[0].facts) == 1
+
+
+def test_text_and_json_name_everything(border: Explanation) -> None:
+    text, content = as_text(border), as_json(border)
+    assert "France <-borders- Germany" in text
+    assert "the graph has this fact, which was taken out" in text
+    assert "random facts nearby, mean of 2 draws" in text
+    assert content["triplet"] == ["France", "borders", "Germany"]
+    assert content["paths"][0]["facts"] == [["Germany", "borders", "France"]]
+    assert len(content["random"]) == 2
+
+
+@pytest.mark.parametrize("name", ["why.svg", "why.png"])
+def test_pictures_are_written_and_the_same_again(border: Explanation, tmp_path: Path, name: str) -> None:
+    draw(border, tmp_path / name)
+    draw(border, tmp_path / f"again.{name}")
+    first = (tmp_path / name).read_bytes()
+    assert first == (tmp_path / f"again.{name}").read_bytes()
+    assert first[:4] == b"\x89PNG" if name.endswith("png") else b"Germany" in first or b"<svg" in first
+    assert set(layout(border)) >= {int(border.triplet[0]), int(border.triplet[2])}
+
+
+def test_pictures_need_a_known_format(border: Explanation, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"ends with \.svg or \.png"):
+        draw(border, tmp_path / "why.pdf")
+
+
+def test_models_of_clauses_say_what_each_adds(atlas: KnowledgeGraph, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model = UQER()
+    triplet = (atlas.entities.index("France"), atlas.relations.index("borders"), atlas.entities.index("Germany"))
+    found = explain(model, atlas, triplet, clauses=4, draws=1)
+    assert not found.paths
+    assert [match.weight for match in found.matches] == sorted((m.weight for m in found.matches), reverse=True)
+    assert "to the score" in as_text(found)
+    assert len(found.removal.facts)
+    draw(found, tmp_path / "why.svg")
+
+
+def test_nbfnet_has_paths_too() -> None:
+    torch.manual_seed(0)
+    graph = random_graph(20, 3, 120, 1)
+    model = NBFNet(NBFNetConfig(aggregation="sum"))
+    found = explain(model, graph, (0, 1, 5), paths=2, draws=1)
+    assert 1 <= len(found.paths) <= 2
+
+
+def test_nothing_to_say_is_said() -> None:
+    graph = named("a r b", "c s d")
+    found = explain(load_model("anykg-small"), graph, (0, 1, 3), draws=2)
+    text = as_text(found)
+    assert "nothing to remove" in text or "Without" in text
+    alone = explain(load_model("anykg-small"), named("a r b"), (0, 0, 1), draws=1)
+    assert not alone.paths
+    assert "No clause implies it." in as_text(alone)
+    assert "There is nothing to remove" in as_text(alone)
+
+
+def test_nearby_facts_touch_the_neighbourhood_and_are_others() -> None:
+    graph = random_graph(30, 3, 80, 2)
+    reasons = graph.triplets[:3].astype(np.int64)
+    drawn = nearby(graph, np.array([0, 0, 1]), reasons, np.random.default_rng(0))
+    assert len(drawn) == 3
+    assert graph.contains(drawn).all()
+    assert not graph.with_triplets(reasons).contains(drawn).any()

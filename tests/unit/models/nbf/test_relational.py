@@ -1,0 +1,243 @@
+"""The compiled kernels against torch: values, gradients, and the same bits twice."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from anykg.models.nbf.aggregate import aggregate
+from anykg.models.nbf.edges import RelationalEdges
+from anykg.models.nbf.fast import Layer, Queries, propagate, propagate_reference, read_out
+
+WIDTH = 16
+
+
+def edges_of(rows, nodes, relations):
+    return RelationalEdges(np.array(rows, np.int32).reshape(-1, 3), nodes, relations)
+
+
+def random_edges(nodes, relations, count, seed):
+    random = np.random.default_rng(seed)
+    columns = [random.integers(size, size=count) for size in (max(nodes - 2, 1), relations, max(nodes - 2, 1))]
+    return edges_of(np.stack(columns, axis=1), nodes, relations)  # the last nodes are isolated
+
+
+GRAPHS = {
+    "random": random_edges(30, 5, 200, 0),
+    "self-loops": edges_of([(i, 0, i) for i in range(6)] + [(0, 1, 1)], 7, 2),
+    "duplicates": edges_of([(0, 0, 1), (0, 0, 1), (0, 1, 1), (1, 1, 0), (2, 0, 1)], 4, 2),
+    "one relation": random_edges(12, 1, 40, 1),
+    "no edges": edges_of([], 5, 3),
+    "one node": edges_of([(0, 0, 0)], 1, 1),
+}
+
+
+def leaves(*shapes, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    return [torch.randn(shape, generator=generator).requires_grad_() for shape in shapes]
+
+
+def gradients(out, inputs, seed=9):
+    wanted = torch.randn(out.shape, generator=torch.Generator().manual_seed(seed)).to(out.dtype)
+    return torch.autograd.grad((out * wanted).sum(), inputs, allow_unused=True)
+
+
+def assert_close(ours, reference):
+    for mine, theirs in zip(ours, reference, strict=True):
+        mine = torch.zeros(()) if mine is None else mine
+        theirs = torch.zeros(()) if theirs is None else theirs
+        torch.testing.assert_close(mine.expand_as(theirs), theirs, atol=1e-4, rtol=1e-4)
+
+
+def mask(edges, seed=3):
+    return np.random.default_rng(seed).random(edges.num_edges) < 0.7
+
+
+def messages_case(edges, queries, shared, reduce, message, masked, fast, edge_weights=False, dtype=torch.float):
+    inputs = leaves(
+        (queries, edges.num_nodes, WIDTH),
+        (queries, edges.num_nodes, WIDTH),
+        (edges.num_relations, WIDTH) if shared else (queries, edges.num_relations, WIDTH),
+        (edges.num_edges,),
+    )
+    states, boundary, weights, factors = (x.detach().to(dtype).requires_grad_() for x in inputs)
+    out = aggregate(
+        states,
+        weights,
+        boundary,
+        edges,
+        keep=mask(edges) if masked else None,
+        edge_weights=factors if edge_weights else None,
+        message=message,
+        reduce=reduce,
+        fast=fast,
+    )
+    return out, gradients(out, [states, boundary, weights, *([factors] if edge_weights else [])])
+
+
+@pytest.mark.parametrize("reduce", ["sum", "mean", "max"])
+@pytest.mark.parametrize("message", ["distmult", "transe"])
+@pytest.mark.parametrize("name", GRAPHS)
+def test_aggregates_and_gradients_equal_the_reference(name, message, reduce):
+    for queries, shared, masked in ((1, False, False), (3, True, True), (3, False, True)):
+        case = (GRAPHS[name], queries, shared, reduce, message, masked)
+        (ours, our_gradients), (theirs, their_gradients) = messages_case(*case, True), messages_case(*case, False)
+        torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=1e-4)
+        assert_close(our_gradients, their_gradients)
+
+
+@pytest.mark.parametrize("message", ["distmult", "transe"])
+@pytest.mark.parametrize("name", GRAPHS)
+def test_pna_is_as_near_to_double_precision_as_the_reference(name, message):
+    # A small deviation is a difference of nearly equal numbers, so its gradient in float32 is far off in torch too.
+    for queries, shared, masked in ((1, False, False), (3, True, True), (3, False, True)):
+        case = (GRAPHS[name], queries, shared, "pna", message, masked)
+        exact, exact_gradients = messages_case(*case, False, dtype=torch.double)
+        results = [messages_case(*case, fast) for fast in (True, False)]
+        exact, results = exact.detach(), [(out.detach(), grads) for out, grads in results]
+        (our_error, *our_errors), (their_error, *their_errors) = (
+            [float((x - y).abs().max()) for x, y in zip((out, *grads), (exact, *exact_gradients), strict=True)]
+            for out, grads in results
+        )
+        assert our_error < 1e-4 + 1.5 * their_error
+        for mine, theirs in zip(our_errors, their_errors, strict=True):
+            assert mine < 1e-4 + 1.5 * theirs
+
+
+def test_ties_share_the_gradient_of_the_largest():
+    edges = GRAPHS["duplicates"]
+    states = torch.ones(1, 4, WIDTH, requires_grad=True)
+    results = []
+    for fast in (True, False):
+        out = aggregate(states, torch.ones(2, WIDTH), torch.zeros(1, 4, WIDTH), edges, reduce="max", fast=fast)
+        results.append(gradients(out, [states]))
+    assert_close(*results)
+
+
+@pytest.mark.parametrize("message", ["distmult", "transe"])
+@pytest.mark.parametrize("masked", [False, True])
+def test_edge_weights_have_a_gradient(message, masked):
+    case = (GRAPHS["random"], 2, False, "sum", message, masked)
+    (ours, our_gradients), (theirs, their_gradients) = (messages_case(*case, fast, True) for fast in (True, False))
+    torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=1e-4)
+    assert_close(our_gradients, their_gradients)
+
+
+def test_the_message_goes_from_the_last_to_the_first_column():
+    states = torch.zeros(1, 3, WIDTH)
+    states[0, 2] = 1
+    edges = edges_of([(0, 0, 2)], 3, 1)
+    for fast in (True, False):
+        out = aggregate(states, torch.full((1, WIDTH), 2.0), torch.zeros(1, 3, WIDTH), edges, fast=fast)
+        assert out[0].sum(1).tolist() == [2 * WIDTH, 0, 0]
+
+
+def test_other_widths_and_types_take_the_reference():
+    edges = GRAPHS["random"]
+    states, weights = torch.randn(2, 30, 5, dtype=torch.double), torch.randn(5, 5, dtype=torch.double)
+    states.requires_grad_()
+    assert torch.autograd.gradcheck(
+        lambda x: aggregate(x, weights, torch.zeros_like(x), edges), (states,), fast_mode=True
+    )
+
+
+# -- the fused network ----------------------------------------------------------------------------------------------
+
+
+def network_inputs(edges, queries, tables, depth, seed=0):
+    shapes = [(tables, edges.num_relations, WIDTH), (WIDTH, 2 * WIDTH), (WIDTH,), (WIDTH,), (WIDTH,)]
+    flat = leaves((queries, WIDTH), *(shapes * depth), seed=seed)
+    layers = [Layer(*flat[1 + 5 * i : 6 + 5 * i]) for i in range(depth)]
+    random = torch.Generator().manual_seed(seed)
+    heads = torch.randint(edges.num_nodes, (queries,), generator=random)
+    which = torch.randint(tables, (queries,), generator=random)
+    return flat, layers, Queries(heads, flat[0], which)
+
+
+def targets_of(edges, queries, count):
+    return torch.randint(edges.num_nodes * queries, (count,), generator=torch.Generator().manual_seed(5))
+
+
+def compare_networks(edges, queries, tables, depth, masked, few, seed=0):
+    flat, layers, asked = network_inputs(edges, queries, tables, depth, seed)
+    options = {"keep": mask(edges) if masked else None, "targets": targets_of(edges, queries, 4) if few else None}
+    ours, theirs = propagate(layers, asked, edges, **options), propagate_reference(layers, asked, edges, **options)
+    torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=1e-4)
+    reference = gradients(theirs, flat)
+    scale = max(float(g.abs().max()) for g in reference if g is not None and g.numel())
+    for mine, other in zip(gradients(ours, flat), reference, strict=True):
+        if other is not None:
+            mine = torch.zeros_like(other) if mine is None else mine
+            torch.testing.assert_close(mine, other, atol=1e-4 * max(1.0, scale), rtol=1e-3)
+    with torch.no_grad():
+        assert torch.equal(propagate(layers, asked, edges, **options), ours)
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.parametrize("depth", [1, 3])
+@pytest.mark.parametrize("few", [False, True])
+def test_network_equals_the_reference(name, depth, few):
+    for queries, tables, masked in ((1, 1, False), (4, 2, True)):
+        compare_networks(GRAPHS[name], queries, tables, depth, masked, few)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    nodes=st.integers(1, 40),
+    relations=st.integers(1, 4),
+    count=st.integers(0, 80),
+    queries=st.integers(1, 9),
+    seed=st.integers(0, 10**6),
+    few=st.booleans(),
+)
+def test_network_equals_the_reference_on_any_graph(nodes, relations, count, queries, seed, few):
+    compare_networks(random_edges(nodes, relations, count, seed), queries, queries, 3, seed % 2 == 0, few, seed)
+
+
+@pytest.mark.parametrize("few", [False, True])
+def test_same_bits_twice(few):
+    edges = random_edges(200, 7, 3000, 4)
+    flat, layers, asked = network_inputs(edges, 5, 5, 4)
+    results = []
+    for _ in range(2):
+        out = propagate(layers, asked, edges, targets=targets_of(edges, 5, 50) if few else None)
+        results.append([out, *gradients(out, flat)])
+    for first, second in zip(*results, strict=True):
+        assert torch.equal(first, second)
+    for reduce in ("sum", "pna"):
+        results = [messages_case(edges, 3, True, reduce, "distmult", True, True) for _ in range(2)]
+        (one, one_gradients), (two, two_gradients) = results
+        assert torch.equal(one, two)
+        assert all(torch.equal(a, b) for a, b in zip(one_gradients, two_gradients, strict=True))
+
+
+def test_network_gives_gradients_to_edge_weights_by_layer():
+    edges = GRAPHS["random"]
+    _, layers, asked = network_inputs(edges, 2, 1, 3)
+    factors = torch.ones(3, edges.num_edges, requires_grad=True)
+    out = propagate(layers, asked, edges, edge_weights=factors)
+    torch.testing.assert_close(out, propagate(layers, asked, edges), atol=1e-4, rtol=1e-4)
+    (grad,) = torch.autograd.grad(out.sum(), factors)
+    assert grad.shape == factors.shape
+    sent = torch.from_numpy(np.isin(edges.triplets[:, 2], asked.heads.numpy()))
+    assert grad[0, sent].abs().sum() > 0
+    assert grad[0, ~sent].abs().sum() == 0  # only heads send in the first layer
+
+
+def test_nan_is_not_hidden():
+    edges = GRAPHS["random"]
+    _, layers, asked = network_inputs(edges, 2, 1, 2)
+    broken = [*layers[:-1], layers[-1]._replace(bias=torch.full((WIDTH,), float("nan")))]
+    with torch.no_grad():
+        assert propagate(broken, asked, edges).isnan().all()
+
+
+def test_read_out_equals_the_mlp():
+    states, query = torch.randn(3, 21, WIDTH), torch.randn(3, WIDTH)
+    hidden, last = torch.nn.Linear(2 * WIDTH, 2 * WIDTH), torch.nn.Linear(2 * WIDTH, 1)
+    joined = torch.cat([states, query[:, None].expand(-1, 21, -1)], dim=-1)
+    expected = last(hidden(joined).relu()).squeeze(-1)
+    torch.testing.assert_close(read_out(states, query, hidden, last), expected, atol=1e-5, rtol=1e-4)
+    with torch.no_grad():
+        torch.testing.assert_close(read_out(states, query, hidden, last), expected, atol=1e-5, rtol=1e-4)
