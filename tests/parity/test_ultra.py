@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from anykg.graph.graph import KnowledgeGraph
-from anykg.models import ultra as module
 from anykg.models.nbf import fast
+from anykg.models.nbf import ultra as module
 from anykg.models.nbf.fast import propagate_reference
 from anykg.models.nbf.ultra import Ultra, import_ultra_weights
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from anykg.errors import ConfigError
 from anykg.graph.graph import KnowledgeGraph
 from anykg.graph.vocabulary import Vocabulary
-from anykg.models import isdea, isdea_gnn
+from anykg.models.isdea import gnn as isdea_gnn
+from anykg.models.isdea import isdea
 from anykg.models.isdea.isdea import ISDEA, ISDEAConfig
 from anykg.training.losses import loss_of
 

@@ -9,8 +9,8 @@ import torch
 from anykg.errors import ConfigError
 from anykg.graph.graph import KnowledgeGraph
 from anykg.graph.vocabulary import Vocabulary
-from anykg.models import nbfnet as module
 from anykg.models.base import Symmetry
+from anykg.models.nbf import nbfnet as module
 from anykg.models.nbf.aggregate import aggregate
 from anykg.models.nbf.nbfnet import NBFNet, NBFNetConfig
 from anykg.models.nbf.queries import as_queries

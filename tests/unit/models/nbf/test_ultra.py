@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from anykg.errors import CheckpointError, ConfigError
 from anykg.graph.graph import KnowledgeGraph
 from anykg.graph.vocabulary import Vocabulary
-from anykg.models import ultra as module
 from anykg.models.nbf import fast
+from anykg.models.nbf import ultra as module
 from anykg.models.nbf.queries import as_queries, without_facts
 from anykg.models.nbf.ultra import Ultra, UltraConfig, import_ultra_weights
 from anykg.seeds import stream
