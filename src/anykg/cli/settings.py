@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from anykg.errors import ConfigError, nearest
-from anykg.models.base import LinkPredictor, Recipe
+from anykg.models.base import LinkPredictor
+from anykg.models.recipe import Recipe
 from anykg.settings import changed
 
 

@@ -21,7 +21,8 @@ from torch_geometric import nn as pyg
 from anykg.errors import ConfigError
 from anykg.graph.distances import triplet_distances
 from anykg.graph.graph import KnowledgeGraph
-from anykg.models.base import EncodedGraph, LinkPredictor, Recipe, Symmetry
+from anykg.models.base import EncodedGraph, LinkPredictor, Symmetry
+from anykg.models.recipe import Recipe
 
 FARTHEST = 3
 """Distances beyond this are alike."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from anykg.graph.graph import KnowledgeGraph
 from anykg.graph.split import hold_out
-from anykg.models.base import Recipe
+from anykg.models.recipe import Recipe
 from anykg.seeds import stream
 from anykg.training.negatives import corrupt
 from anykg.training.spanning import resplit

@@ -25,7 +25,8 @@ from anykg.evaluation.evaluate import evaluate
 from anykg.evaluation.metrics import METRICS, summarise
 from anykg.evaluation.protocol import PROTOCOLS
 from anykg.graph.graph import KnowledgeGraph
-from anykg.models.base import LinkPredictor, Recipe
+from anykg.models.base import LinkPredictor
+from anykg.models.recipe import Recipe
 from anykg.models.store import MODEL_FILE, load_tensors, restore, save_description, save_tensors, save_weights
 from anykg.provenance import provenance
 from anykg.seeds import derive, stream

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from anykg.models.base import Recipe
+from anykg.models.recipe import Recipe
 
 
 def loss_of(scores: Tensor, recipe: Recipe) -> Tensor:

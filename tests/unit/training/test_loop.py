@@ -14,8 +14,8 @@ from safetensors.torch import load_file, save_file
 
 from anykg.errors import CheckpointError, ConfigError, InputError, Interrupted
 from anykg.graph.split import hold_out
-from anykg.models.base import Recipe
 from anykg.models.homogeneous import GraphConv
+from anykg.models.recipe import Recipe
 from anykg.models.store import load_model, load_tensors, save_tensors
 from anykg.training import loop
 from anykg.training.loop import Report, TrainingGraph, train

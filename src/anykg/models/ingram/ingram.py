@@ -26,9 +26,10 @@ from torch.nn import functional as F
 
 from anykg.errors import CheckpointError, ConfigError
 from anykg.graph.graph import KnowledgeGraph
-from anykg.models.base import LinkPredictor, Recipe, Symmetry
+from anykg.models.base import LinkPredictor, Symmetry
 from anykg.models.ingram.affinity import relation_graph
 from anykg.models.ingram.segment import Arrivals, arrivals, attend
+from anykg.models.recipe import Recipe
 from anykg.seeds import torch_stream
 
 _GAIN = math.sqrt(2)  # of ReLU

@@ -32,10 +32,11 @@ from anykg.errors import ConfigError
 from anykg.graph.bfs import look_up, unreached
 from anykg.graph.distances import distance_table, triplet_distances
 from anykg.graph.graph import KnowledgeGraph
-from anykg.models.base import EncodedGraph, LinkPredictor, Recipe, Symmetry
+from anykg.models.base import EncodedGraph, LinkPredictor, Symmetry
 from anykg.models.isdea.folded import folded_scalars
 from anykg.models.isdea.fused import can_fuse, fused_loss, fused_scores
 from anykg.models.isdea.packed import Packed, Part
+from anykg.models.recipe import Recipe
 
 ROWS = 2**17
 """Rows (triplets, or pairs of entity and relation) computed at once when scoring."""

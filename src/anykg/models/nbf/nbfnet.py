@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from anykg.errors import ConfigError
 from anykg.graph.graph import KnowledgeGraph
-from anykg.models.base import Recipe, Symmetry
+from anykg.models.base import Symmetry
 from anykg.models.nbf.aggregate import PNA_PARTS, aggregate
 from anykg.models.nbf.edges import RelationalEdges
 from anykg.models.nbf.fast import Queries, propagate, read_out
@@ -35,6 +35,7 @@ from anykg.models.nbf.queries import (
     without_facts,
 )
 from anykg.models.nbf.relation_graph import entity_graph
+from anykg.models.recipe import Recipe
 from anykg.seeds import torch_stream
 
 

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from anykg.errors import CheckpointError
 from anykg.graph.graph import KnowledgeGraph
-from anykg.models.base import Recipe, Symmetry
+from anykg.models.base import Symmetry
 from anykg.models.nbf.edges import RelationalEdges
 from anykg.models.nbf.fast import Queries, propagate, read_out
 from anykg.models.nbf.queries import (
@@ -37,6 +37,7 @@ from anykg.models.nbf.queries import (
     without_facts,
 )
 from anykg.models.nbf.relation_graph import NUM_TYPES, entity_graph, relation_graph
+from anykg.models.recipe import Recipe
 
 KEPT_BYTES = 512 * 2**20
 """Relation vectors kept with an encoded graph; the oldest give way."""

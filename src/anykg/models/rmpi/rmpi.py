@@ -39,7 +39,8 @@ from torch.nn import functional as F
 
 from anykg.errors import ConfigError
 from anykg.graph.graph import KnowledgeGraph
-from anykg.models.base import LinkPredictor, Recipe, Symmetry
+from anykg.models.base import LinkPredictor, Symmetry
+from anykg.models.recipe import Recipe
 from anykg.models.rmpi.around import triplets_around
 from anykg.models.rmpi.kernels import Around, Enclosed, enclose
 from anykg.models.rmpi.ranges import range_sums
