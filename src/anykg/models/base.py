@@ -1,8 +1,11 @@
-"""What a model promises, and what it may rely on.
+"""The contract between a model and everything that trains, evaluates, asks and explains it.
 
-Shapes: B queries, N entities, R relations, E triplets, D width, C candidates. Relation ids r + R are inverses, so that
-a head query (?, r, t) is the tail query (t, r + R, ?). Models score. They never rank, filter, print, pick a device
-or read a file. Randomness at inference comes from the seed given to `encode`.
+Shapes: B queries, N entities, R relations, E triplets, D width, C candidates, K negatives. Relation r + R is the inverse
+of r, so a head query (?, r, t) is the tail query (t, r + R, ?). Models score. They never rank, filter, print, pick a
+device or read a file. Randomness at inference comes from the seed given to `encode`.
+
+A model must define `symmetry` and `score_triplets`; everything else has a default. `anykg.testing.check_model` tests
+what is promised here.
 """
 
 from __future__ import annotations
@@ -22,19 +25,24 @@ if TYPE_CHECKING:
 
 
 class Symmetry(StrEnum):
-    """What relabelling entities and relations does to the scores."""
+    """How scores respond when entities and relations are relabelled."""
 
     EXACT = "exact"
-    """Nothing, to rounding."""
+    """Scores do not change, up to rounding."""
     IN_EXPECTATION = "in expectation"
-    """Their distribution over the random draws stays the same."""
+    """The distribution of scores over the random draws does not change."""
     ENTITIES_ONLY = "entities only"
-    """Relabelling entities does nothing; relabelling relations does."""
+    """Relabelling entities changes nothing; relabelling relations changes the scores."""
+
+
+@dataclass(frozen=True)
+class NoSettings:
+    """The configuration of a model that has nothing to configure."""
 
 
 @dataclass(frozen=True, eq=False)
 class EncodedGraph:
-    """For models whose scores need the graph alone: what they compute of it is kept with the graph itself."""
+    """What `encode` returns by default: the graph. Quantities derived from it are cached with `graph.derive`."""
 
     graph: KnowledgeGraph
 
@@ -50,40 +58,54 @@ class EncodedGraph:
 
 
 class LinkPredictor(nn.Module):
-    """The contract of every model. `score_triplets` is all a model must have besides `encode`."""
+    """The base class of every model. Only `symmetry` and `score_triplets` are required."""
 
-    Config: ClassVar[type]
-    """A frozen dataclass with the model's settings; a field's docstring is its help."""
+    Config: ClassVar[type] = NoSettings
+    """A frozen dataclass with the model's settings; the docstring of a field is its help text."""
     recipe: ClassVar[Recipe] = Recipe()
+    """How the model is trained unless told otherwise."""
     grid: ClassVar[Mapping[str, Sequence[str]]] = {}
-    """Values of settings that `anykg train --grid` chooses from by validation."""
+    """Settings and the values that `anykg train --grid` chooses from by validation."""
     one_thread: ClassVar[bool] = False
-    """Its training steps are so small that waiting for a second thread costs more than it saves."""
+    """Train on one thread: steps are so small that a second thread costs more than it saves."""
     symmetry: Symmetry
+    """Which relabellings leave the scores unchanged; `anykg verify` tests it."""
     reads_relations: bool = True
-    """False for models that score every relation alike."""
+    """False for models that score every relation alike; they cannot learn from corrupted relations."""
+    reads_direction: bool = True
+    """False for models that score (h, r, t) and (t, r, h) alike."""
+    hides_facts: ClassVar[bool] = True
+    """False if `training_scores` hides from a row only the row's own fact, and not all of `targets`."""
 
     config: Any
 
+    def __init__(self, config: Any = None) -> None:
+        super().__init__()
+        self.config = self.Config() if config is None else config
+
     @classmethod
     def build(cls, config: Any, graph: KnowledgeGraph) -> Self:
-        """A model to train on `graph`; only a model with vectors per relation needs to look at it."""
+        """Return a model to train on `graph`; only models with a vector for each relation look at the graph."""
         del graph
         return cls(config)
 
     def with_config(self, **settings: Any) -> Self:
-        """The same weights under other settings, such as more samples at inference."""
+        """Return a model with the same weights and other settings, such as more samples at inference."""
         other = type(self)(replace(self.config, **settings))
         other.load_state_dict(self.state_dict())
         one = next(self.parameters(), None)
         return (other if one is None else other.to(one)).train(self.training)
 
     def encode(self, graph: KnowledgeGraph, seed: int = 0) -> Any:
-        """Everything the scores need of the graph, computed once. `seed` is for models that draw inputs."""
-        raise NotImplementedError
+        """Compute once what the scores need of the graph; `seed` is for models with random inputs.
+
+        The result has the attributes `num_entities` and `num_relations`.
+        """
+        del seed
+        return EncodedGraph(graph)
 
     def score_triplets(self, encoded: Any, triplets: Tensor) -> Tensor:
-        """Scores [B] of triplets [B, 3]; a relation r + R scores (tail, r, head)."""
+        """Scores [B] of triplets [B, 3]; relation r + R scores (tail, r, head)."""
         raise NotImplementedError
 
     def score_tails(self, encoded: Any, heads: Tensor, relations: Tensor, candidates: Tensor | None = None) -> Tensor:
@@ -105,22 +127,28 @@ class LinkPredictor(nn.Module):
         return self.score_triplets(encoded, rows.reshape(-1, 3)).view(candidates.shape)
 
     def score_errors(self, encoded: Any, triplets: Tensor) -> Tensor | None:
-        """Standard errors [B] of the scores of triplets [B, 3], from a model that averages over random draws."""
+        """Standard errors [B] of the scores of triplets [B, 3], for models that average over random draws."""
         del encoded, triplets
         return None
 
     def training_scores(self, graph: KnowledgeGraph, rows: Tensor, seed: int, targets: Tensor | None = None) -> Tensor:
-        """Scores [B, 1 + K] of a batch's rows [B, 1 + K, 3], the target first, its negatives after it.
+        """Scores [B, 1 + K] of rows [B, 1 + K, 3]: each target, then its negatives.
 
-        A target that is a fact of `graph` must not be read off that fact. Where the rows are only a part of a batch, or
-        more is to be left out, `targets` [G, 3] are all facts to leave out, so that every part is scored as the whole
-        would be.
+        The targets are removed from the graph before it is encoded, so a target's score cannot be read off the fact it
+        predicts. `targets` [G, 3] replaces that set where the rows are part of a larger batch, or where the recipe
+        hides more facts. An override must keep a target's score independent of whether the target is in `graph`.
         """
-        del targets
-        encoded = self.encode(graph, seed)
+        encoded = self.encode(without_targets(graph, rows, targets), seed)
         return self.score_triplets(encoded, rows.reshape(-1, 3)).view(rows.shape[:2])
 
-    def compiled_loss(self, graph: KnowledgeGraph, rows: Tensor, recipe: Recipe) -> Tensor | None:
-        """The recipe's loss of `training_scores`, from a model that has it compiled as a whole; None if it has not."""
-        del graph, rows, recipe
+    def compiled_loss(
+        self, graph: KnowledgeGraph, rows: Tensor, recipe: Recipe, targets: Tensor | None = None
+    ) -> Tensor | None:
+        """The recipe's loss of `training_scores`, if the model has a compiled version of it; otherwise None."""
+        del graph, rows, recipe, targets
         return None
+
+
+def without_targets(graph: KnowledgeGraph, rows: Tensor, targets: Tensor | None) -> KnowledgeGraph:
+    """Remove `targets` [G, 3], by default the targets of the rows [B, 1 + K, 3]; the same graph if none is a fact."""
+    return graph.without((rows[:, 0] if targets is None else targets).cpu().numpy())

@@ -98,6 +98,7 @@ def train(
     task, metric, sign = _selection(recipe)
     if recipe.epochs and not list(model.parameters()):
         raise ConfigError(f"{name} has no parameters: there is nothing to train.")
+    refuse_unsupported(name, model, recipe)
     trained = {
         "datasets": [g.name for g in graphs],
         "digests": [[g.train.digest, g.valid.digest] for g in graphs],
@@ -176,6 +177,20 @@ def train(
     return model.eval()
 
 
+def refuse_unsupported(name: str, model: LinkPredictor, recipe: Recipe) -> None:
+    """Refuse a recipe with a setting that the model would ignore."""
+    if recipe.hide_pairs and not model.hides_facts:
+        raise ConfigError(
+            f"hide_pairs must be 0 for {name}, which hides a target's own fact and no others; found "
+            f"{recipe.hide_pairs}."
+        )
+    if recipe.negative_relations and not model.reads_relations:
+        raise ConfigError(
+            f"negative_relations must be 0 for {name}, which scores every relation alike; found "
+            f"{recipe.negative_relations}."
+        )
+
+
 def _step(
     model: LinkPredictor,
     optimizer: Adam,
@@ -196,7 +211,7 @@ def _step(
         targets = torch.from_numpy(facts_between(graph, rows[:, 0])).to(device)
     value = torch.zeros((), device=device)
     for share in shares:
-        part = model.compiled_loss(graph, batch[share], recipe)
+        part = model.compiled_loss(graph, batch[share], recipe, targets)
         if part is None:
             part = loss_of(model.training_scores(graph, batch[share], seed, targets), recipe)
         loss = part * ((share.stop - share.start) / len(batch))  # losses are means over rows

@@ -315,6 +315,8 @@ def test_pairs_are_hidden_in_as_many_steps_as_asked(share: float, edges: set[boo
     told = []
 
     class Listening(GraphConv):
+        hides_facts = True
+
         def training_scores(self, graph, rows, seed, targets=None):  # type: ignore[no-untyped-def]
             told.append(targets is not None)
             assert targets is None or len(targets) >= len(rows)

@@ -104,6 +104,7 @@ class RMPI(LinkPredictor):
         validation_limit=1000,
     )
     symmetry = Symmetry.ENTITIES_ONLY
+    hides_facts = False
 
     def __init__(self, config: RMPIConfig = RMPIConfig()) -> None:  # noqa: B008 - frozen
         super().__init__()
