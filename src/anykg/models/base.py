@@ -1,8 +1,8 @@
 """The contract between a model and everything that trains, evaluates, asks and explains it.
 
-Shapes: B queries, N entities, R relations, E triplets, D width, C candidates, K negatives. Relation r + R is the inverse
-of r, so a head query (?, r, t) is the tail query (t, r + R, ?). Models score. They never rank, filter, print, pick a
-device or read a file. Randomness at inference comes from the seed given to `encode`.
+Shapes: B queries, N entities, R relations, E triplets, D width, C candidates, K negatives. Relation r + R is the
+inverse of r, so a head query (?, r, t) is the tail query (t, r + R, ?). Models score. They never rank, filter, print,
+pick a device or read a file. Randomness at inference comes from the seed given to `encode`.
 
 A model must define `symmetry` and `score_triplets`; everything else has a default. `anykg.testing.check_model` tests
 what is promised here.
@@ -74,6 +74,9 @@ class LinkPredictor(nn.Module):
     """False for models that score every relation alike; they cannot learn from corrupted relations."""
     reads_direction: bool = True
     """False for models that score (h, r, t) and (t, r, h) alike."""
+    relations_apart: bool = False
+    """True for models with a network of their own for (head, ?, tail): the scores of `score_relations` compare the
+    relations of one pair and are not those of `score_triplets`."""
     hides_facts: ClassVar[bool] = True
     """False if `training_scores` hides from a row only the row's own fact, and not all of `targets`."""
 
@@ -140,6 +143,20 @@ class LinkPredictor(nn.Module):
         """
         encoded = self.encode(without_targets(graph, rows, targets), seed)
         return self.score_triplets(encoded, rows.reshape(-1, 3)).view(rows.shape[:2])
+
+    def training_tail_scores(self, graph: KnowledgeGraph, queries: Tensor, hidden: Tensor) -> Tensor:
+        """Scores [B, N] of all entities as tails of queries [B, 2], (head, relation), for loss = softmax.
+
+        The facts `hidden` [G, 3] are removed from the graph. A model without this method cannot use that loss.
+        """
+        raise NotImplementedError
+
+    def training_relation_scores(self, graph: KnowledgeGraph, pairs: Tensor, hidden: Tensor) -> Tensor:
+        """Scores [B, R] of all relations between pairs [B, 2], (head, tail), of a model with `relations_apart`.
+
+        The facts `hidden` [G, 3] are removed from the graph.
+        """
+        raise NotImplementedError
 
     def compiled_loss(
         self, graph: KnowledgeGraph, rows: Tensor, recipe: Recipe, targets: Tensor | None = None

@@ -27,7 +27,9 @@ class Recipe:
     lr: float = 1e-3
     """Learning rate."""
     schedule: Literal["constant", "linear"] = "constant"
-    """Keep the learning rate, or let it fall to 0 by the last step."""
+    """Keep the learning rate, or decay it linearly to 0 by the last step."""
+    warmup: int = 0
+    """Steps over which the learning rate rises linearly from 0."""
     weight_decay: float = 0.0
     """L2 penalty (adam) or decoupled decay (adamw)."""
     optimizer: Literal["adam", "adamw"] = "adam"
@@ -41,7 +43,10 @@ class Recipe:
     """The part held out, with targets = held-out or resplit."""
     hide_pairs: float = 0.0
     """Share of the steps in which a target's other facts between the same two entities are left out too, so that the
-    answer cannot be read off them; for models that leave out their targets (ultra, nbfnet, ingram)."""
+    answer cannot be read off them; for models that leave out their targets (ultra, nbfnet, trix, ingram)."""
+    hide: float = 0.0
+    """Upper bound on the share of all facts hidden together in a step, besides the targets; each step draws its own
+    share between 0 and this. For models that leave out their targets."""
     inverses: bool = False
     """Learn from every target's inverse too."""
     negative_entities: int = 4
@@ -54,9 +59,16 @@ class Recipe:
     """Never use a known fact as a negative."""
     fixed_negatives: bool = False
     """Draw the negatives once instead of every epoch."""
-    loss: Literal["bce", "balanced-bce", "self-adversarial", "margin"] = "bce"
+    loss: Literal["bce", "balanced-bce", "self-adversarial", "margin", "softmax"] = "bce"
     """Binary cross-entropy over all rows; with the negatives of a target averaged; with them weighted by the softmax
-    of their scores; or a margin between a target and each of its negatives."""
+    of their scores; a margin between a target and each of its negatives; or the cross-entropy of the target's softmax
+    over all entities, other known answers masked (ultra, nbfnet, trix)."""
+    softmax_bound: int = 2_000_000
+    """Upper bound on entities x targets for which loss = softmax ranks a target against all entities; above it,
+    against negative_entities sampled ones."""
+    relation_every: int = 0
+    """Every so many steps, ask for the relation of the targets instead of an entity: softmax cross-entropy over all
+    relations, other known ones masked. For models with a network of their own for relations (trix); 0 never does."""
     positive_weight: float = 1.0
     """Weight of a positive in loss = bce."""
     margin: float = 2.0
@@ -69,6 +81,9 @@ class Recipe:
     """Validate on a seeded sample of so many triplets; 0 takes all."""
     patience: int = 0
     """Stop after so many validations without gain; 0 never stops early."""
+    keep: Literal["best", "last"] = "best"
+    """Keep the weights with the best validation, or the last ones; with last, a graph given as a single file is
+    learned from as a whole instead of setting a part aside for validation."""
 
     def __post_init__(self) -> None:
         least = {"epochs": 0, "steps_per_epoch": 0, "batch_size": 0, "lr": 0, "weight_decay": 0, "gradient_norm": 0}
@@ -78,6 +93,9 @@ class Recipe:
             "negative_relations": 0,
             "validation_limit": 0,
             "patience": 0,
+            "warmup": 0,
+            "softmax_bound": 0,
+            "relation_every": 0,
         }
         for name, smallest in (least | {"validate_every": 1, "pieces": 1}).items():
             if getattr(self, name) < smallest:
@@ -87,5 +105,7 @@ class Recipe:
             raise ConfigError(f"--target-share: expected more than 0 and at most 1, found {self.target_share}.")
         if not 0 <= self.hide_pairs <= 1:
             raise ConfigError(f"--hide-pairs: expected 0 to 1, found {self.hide_pairs}.")
+        if not 0 <= self.hide < 1:
+            raise ConfigError(f"--hide: expected 0 or more and less than 1, found {self.hide}.")
         if self.negative_entities + self.negative_relations == 0:
             raise ConfigError("--negative-entities: expected 1 or more negatives for each target, found none.")

@@ -19,6 +19,7 @@ from anykg.models.recipe import Recipe
 from anykg.models.store import load_model, load_tensors, save_tensors
 from anykg.training import loop
 from anykg.training.loop import Report, TrainingGraph, train
+from anykg.training.step import repeatable, torch_threads
 from graphs import random_graph
 
 RECIPE = replace(GraphConv.recipe, epochs=3, batch_size=16)
@@ -300,7 +301,7 @@ def test_equal_indices_add_up_alike_on_several_threads() -> None:
     ids = torch.from_numpy(np.random.default_rng(0).integers(0, 50, 40_000))
     gradient = torch.from_numpy(np.random.default_rng(1).normal(size=(40_000, 32)).astype(np.float32))
     found = []
-    with loop._repeatable(), loop._threads(4):
+    with repeatable(), torch_threads(4):
         for _ in range(8):
             table = torch.zeros(50, 32, requires_grad=True)
             table[ids].backward(gradient)

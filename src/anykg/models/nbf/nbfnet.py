@@ -140,15 +140,21 @@ class NBFNet(BellmanFordPredictor):
         return 4 * parts * encoded.num_entities * self.config.width
 
     def training_scores(self, graph: KnowledgeGraph, rows: Tensor, seed: int, targets: Tensor | None = None) -> Tensor:
+        encoded = self._encode_without(graph, rows[:, 0] if targets is None else targets)
+        scores = self.score_triplets(encoded, as_queries(rows, graph.num_relations))
+        return scores.view(rows.shape[:2])
+
+    def training_tail_scores(self, graph: KnowledgeGraph, queries: Tensor, hidden: Tensor) -> Tensor:
+        return self.score_tails(self._encode_without(graph, hidden), *queries.unbind(1))
+
+    def _encode_without(self, graph: KnowledgeGraph, hidden: Tensor) -> Encoded:
+        """The graph to train on, without the facts `hidden` [G, 3]."""
         if graph.num_relations != self.config.num_relations:
             raise ConfigError(
                 f"NBFNet learns the vectors of one graph's relations, here {self.config.num_relations}, but another "
                 f"graph to learn from has {graph.num_relations}; train it on one graph."
             )
-        keep = without_facts(graph, (rows[:, 0] if targets is None else targets).cpu().numpy())
-        encoded = replace(self._encode_trained(graph), keep=keep)
-        scores = self.score_triplets(encoded, as_queries(rows, graph.num_relations))
-        return scores.view(rows.shape[:2])
+        return replace(self._encode_trained(graph), keep=without_facts(graph, hidden.cpu().numpy()))
 
     def _states(self, encoded: Encoded, queries: Tensor, rows: Tensor | None = None) -> Tensor:
         """States [Q, N, D] for queries [Q, 2], or [M, D] at rows q * N + entity."""

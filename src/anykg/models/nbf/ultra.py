@@ -188,6 +188,15 @@ class Ultra(BellmanFordPredictor):
         )
         return scores.view(rows.shape[:2])
 
+    def training_tail_scores(self, graph: KnowledgeGraph, queries: Tensor, hidden: Tensor) -> Tensor:
+        encoded = self.encode(graph)
+        distinct, which = torch.unique(queries, dim=0, return_inverse=True)
+        relations, tables = torch.unique(distinct[:, 1] % graph.num_relations, return_inverse=True)
+        vectors = self.relation_network(encoded.relations, relations)
+        keep = without_facts(graph, hidden.cpu().numpy())
+        scores: Tensor = self.entity_network(encoded.entities, vectors, tables, distinct, keep=keep)
+        return scores[which]
+
     def query_bytes(self, encoded: Encoded) -> int:
         return 2 * 4 * encoded.num_entities * self.config.width
 
