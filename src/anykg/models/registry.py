@@ -34,6 +34,9 @@ MODELS = ModelRegistry(
         "ultra": Row(
             "anykg.models.nbf.ultra:Ultra", "Bellman-Ford networks over entities and over a graph of relations."
         ),
+        "trix": Row(
+            "anykg.models.nbf.trix:TRIX", "Relations and entities that refine each other; relations in one pass."
+        ),
         "ingram": Row(
             "anykg.models.ingram.ingram:InGram",
             "Attention over a graph of relations, from random inputs; --samples averages draws.",

@@ -68,7 +68,7 @@ def add_senders(
 
 
 @njit(cache=True, nogil=True)
-def _product(
+def product(
     a: np.ndarray,
     a_at: int,
     a_row: int,
@@ -132,12 +132,12 @@ def layer_kernels(width: int) -> LayerKernels:
     @njit(cache=True, parallel=True)
     def forward(  # type: ignore[no-untyped-def]
         states, out, saved, rows, count, nodes, runs, relations, senders, keep, weights, weight_of, num_weights,
-        heads, boundary, linear, bias, scale, shift, epsilon,
+        marks, heads, boundary, linear, bias, scale, shift, epsilon,
     ):  # fmt: skip
         """One layer for the listed rows: `out` [B * N, D] gets their new states.
 
         `saved` is None or three flat arrays that keep, in the order of `rows`, what the way back needs: aggregates
-        [M, D], normalised products [M, D] and inverse deviations [M]. `linear` is [2D, D].
+        [M, D], normalised products [M, D] and inverse deviations [M]. `linear` is [2D, D]. A query has `marks` heads.
         """
         for tile in prange((len(rows) + TILE - 1) // TILE):
             first = tile * TILE
@@ -149,8 +149,9 @@ def layer_kernels(width: int) -> LayerKernels:
                 query = row // count
                 base, node = query * count, row - query * count
                 total_message = splat(np.float32(0), D)
-                if node == heads[query]:
-                    total_message = load(boundary, query * D, D)
+                for mark in range(query * marks, (query + 1) * marks):
+                    if node == heads[mark]:
+                        total_message = add(total_message, load(boundary, mark * D, D))
                 table = np.int64(weight_of[query]) * num_weights
                 for run in range(nodes[node], nodes[node + 1]):
                     message = _gathered(splat(np.float32(0), D), states, base, runs[run], runs[run + 1], senders, keep)
@@ -161,7 +162,7 @@ def layer_kernels(width: int) -> LayerKernels:
                 store(mixed, i * D, load(bias, 0, D))
                 if saved is not None:
                     store(saved[0], (first + i) * D, total_message)
-            _product(pair, 0, D2, 1, linear, mixed, TILE, D2, D)
+            product(pair, 0, D2, 1, linear, mixed, TILE, D2, D)
             for i in range(height):
                 value = load(mixed, i * D, D)
                 value = subtract(value, splat(total(value) / np.float32(D), D))
@@ -217,8 +218,8 @@ def layer_kernels(width: int) -> LayerKernels:
                     store(grad_mixed, i * D, grad)
                     store(pair, i * D2, load(states, row * D, D))
                     store(pair, i * D2 + D, load(saved[0], (first + i) * D, D))
-                _product(grad_mixed, 0, D, 1, linear, grad_pair, TILE, D, D2)
-                _product(grad_mixed, 0, 1, D, pair, sums, D, TILE, D2)
+                product(grad_mixed, 0, D, 1, linear, grad_pair, TILE, D, D2)
+                product(grad_mixed, 0, 1, D, pair, sums, D, TILE, D2)
                 for i in range(height):
                     row = np.int64(rows[first + i])
                     own = add(load(grad_out, row * D, D), load(grad_pair, i * D2, D))
@@ -269,7 +270,7 @@ def layer_kernels(width: int) -> LayerKernels:
                 query = (first + i) // count
                 store(own, i * D, load(states, (first + i) * D, D))
                 store(hidden, i * D2, load(offsets, query * D2, D2))
-            _product(own, 0, D, 1, linear, hidden, TILE, D, D2)
+            product(own, 0, D, 1, linear, hidden, TILE, D, D2)
             for i in range(height):
                 positive = larger(load(hidden, i * D2, D2), splat(np.float32(0), D2))
                 scores[first + i] = total(multiply(positive, load(last, 0, D2))) + constant
@@ -299,7 +300,7 @@ def layer_kernels(width: int) -> LayerKernels:
                     store(grad_own, i * D, splat(np.float32(0), D))
                 for i in range(height):
                     store(own, i * D, load(states, (first + i) * D, D))
-                _product(own, 0, D, 1, linear, hidden, TILE, D, D2)
+                product(own, 0, D, 1, linear, hidden, TILE, D, D2)
                 for i in range(TILE):
                     if i < height:
                         before = load(hidden, i * D2, D2)
@@ -310,8 +311,8 @@ def layer_kernels(width: int) -> LayerKernels:
                         store(hidden, i * D2, grad)
                     else:
                         store(hidden, i * D2, splat(np.float32(0), D2))
-                _product(hidden, 0, D2, 1, linear_t, grad_own, TILE, D2, D)
-                _product(own, 0, 1, D, hidden, sums, D, TILE, D2)
+                product(hidden, 0, D2, 1, linear_t, grad_own, TILE, D2, D)
+                product(own, 0, 1, D, hidden, sums, D, TILE, D2)
                 for i in range(height):
                     store(grad_states, (first + i) * D, load(grad_own, i * D, D))
             grad_linear[task * D * D2 : (task + 1) * D * D2] = sums
