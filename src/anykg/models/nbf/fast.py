@@ -19,8 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor, nn
-from torch.nn import functional as F
+from torch import Tensor
 
 from anykg.models.nbf import reference
 from anykg.models.nbf.aggregate import aggregate
@@ -301,52 +300,3 @@ def _backward(
             of_weights[table] += part
     parameters = (of_weights, grad_linear.sum(0), *grad_vectors.sum(0))
     return [torch.from_numpy(values) for values in parameters]
-
-
-# -- the read-out ---------------------------------------------------------------------------------------------------
-
-
-def read_out(states: Tensor, query: Tensor, hidden: nn.Linear, last: nn.Linear) -> Tensor:
-    """An MLP's scores [B, N] of [state, query vector], for states [B, N, D] and query vectors [B, D].
-
-    The query's half of the first product is the same for all nodes and taken once.
-    """
-    width = states.shape[-1]
-    own, other = hidden.weight[:, :width], hidden.weight[:, width:]  # [2D, D] each
-    offsets = F.linear(query, other, hidden.bias)  # [B, 2D]
-    if not kernels_apply(states):
-        scores: Tensor = last(F.relu(F.linear(states, own) + offsets[:, None])).squeeze(-1)
-        return scores
-    scores = _ReadOut.apply(states, offsets, own, last.weight[0])  # type: ignore[no-untyped-call]
-    return scores + last.bias
-
-
-class _ReadOut(torch.autograd.Function):
-    """last . ReLU(own @ state + offset), [B, N]; keeps nothing but the states."""
-
-    @staticmethod
-    def forward(ctx: Any, states: Tensor, offsets: Tensor, own: Tensor, last: Tensor) -> Tensor:
-        from anykg.models.nbf.kernels import layer_kernels
-
-        ctx.save_for_backward(states, offsets, own, last)
-        scores = states.new_empty(states.shape[:2])
-        layer_kernels(states.shape[-1]).read_out(
-            flat(states), flat(scores), states.shape[1], flat(offsets), flat(own.T), flat(last), np.float32(0)
-        )
-        return scores
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, ...]:
-        from anykg.models.nbf.kernels import layer_kernels
-
-        states, offsets, own, last = ctx.saved_tensors
-        queries, count, width = states.shape
-        pieces = pieces_of(queries)
-        grad_states = torch.empty_like(states, memory_format=torch.contiguous_format)
-        grad_own = states.new_empty(queries * pieces, width, 2 * width)
-        grad_offsets, grad_last = (states.new_empty(queries, pieces, 2 * width) for _ in range(2))
-        layer_kernels(width).read_out_backward(
-            flat(states), flat(grad), count, pieces, flat(offsets), flat(own.T), flat(own), flat(last),
-            flat(grad_states), flat(grad_own), flat(grad_offsets), flat(grad_last),
-        )  # fmt: skip
-        return grad_states, grad_offsets.sum(1), grad_own.sum(0).T, grad_last.sum((0, 1))

@@ -24,7 +24,8 @@ from anykg.graph.graph import KnowledgeGraph
 from anykg.models.base import Symmetry
 from anykg.models.nbf.aggregate import PNA_PARTS, aggregate
 from anykg.models.nbf.edges import RelationalEdges
-from anykg.models.nbf.fast import propagate, read_out
+from anykg.models.nbf.fast import propagate
+from anykg.models.nbf.mlp import read_out
 from anykg.models.nbf.queries import (
     BellmanFordLayer,
     BellmanFordPredictor,

@@ -99,6 +99,12 @@ def read_out(states: Tensor, query: Tensor, hidden: nn.Linear, last: nn.Linear) 
     return scores
 
 
+def transform(states: Tensor, hidden: nn.Linear, last: nn.Linear) -> Tensor:
+    """An MLP's new states [B, N, D] of [state, ones]."""
+    result: Tensor = last(hidden(torch.cat([states, torch.ones_like(states)], dim=-1)).relu())
+    return result
+
+
 # -- TRIX: relations that meet in an entity ----------------------------------------------------------------------------
 
 HEAD_HEAD, TAIL_TAIL, HEAD_TAIL, TAIL_HEAD = range(4)  # link types, as in the published checkpoints of Ultra

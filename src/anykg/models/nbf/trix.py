@@ -29,6 +29,7 @@ from anykg.errors import ConfigError
 from anykg.graph.graph import KnowledgeGraph
 from anykg.models.base import LinkPredictor, Symmetry
 from anykg.models.nbf.edges import RelationalEdges
+from anykg.models.nbf.mlp import transform
 from anykg.models.nbf.queries import (
     BellmanFordPredictor,
     RelationalNetwork,
@@ -222,7 +223,7 @@ class TRIXRelations(nn.Module):
             tables = torch.arange(len(pairs), device=pairs.device) if len(vectors) > 1 else pairs.new_zeros(len(pairs))
             asked = Queries(pairs, marks, tables)
             states = part.network.states(vectors, asked, encoded.entities, start=states, keep=encoded.keep)
-            states = _joined(states, part.hidden, part.last)
+            states = transform(states, part.hidden, part.last)
             vectors = vectors.expand(len(pairs), -1, -1)
             for step in relation_steps(part.steps):
                 received = relation_messages(states, vectors, step.factors(), encoded.entities, keep=encoded.keep)
@@ -333,14 +334,6 @@ class TRIX(BellmanFordPredictor):
         if self.entities is None:
             raise ConfigError("This TRIX has no entity network; to train it, set relation_every = 1.")
         return self.entities
-
-
-def _joined(states: Tensor, hidden: nn.Linear, last: nn.Linear) -> Tensor:
-    """An MLP of [state, 1], [B, N, D]."""
-    width = states.shape[-1]
-    constant = hidden.weight[:, width:].sum(1) + hidden.bias
-    result: Tensor = last(nn.functional.linear(states, hidden.weight[:, :width], constant).relu())
-    return result
 
 
 def _stacked(layers: list[nn.Linear]) -> tuple[nn.Parameter, nn.Parameter]:

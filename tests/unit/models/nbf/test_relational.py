@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from anykg.models.nbf import reference
 from anykg.models.nbf.aggregate import aggregate
 from anykg.models.nbf.edges import RelationalEdges
-from anykg.models.nbf.fast import propagate, read_out
+from anykg.models.nbf.fast import propagate
 from anykg.models.nbf.reference import Layer, Queries
 
 WIDTH = 16
@@ -233,13 +233,3 @@ def test_nan_is_not_hidden():
     broken = [*layers[:-1], layers[-1]._replace(bias=torch.full((WIDTH,), float("nan")))]
     with torch.no_grad():
         assert propagate(broken, asked, edges).isnan().all()
-
-
-def test_read_out_equals_the_mlp():
-    states, query = torch.randn(3, 21, WIDTH), torch.randn(3, WIDTH)
-    hidden, last = torch.nn.Linear(2 * WIDTH, 2 * WIDTH), torch.nn.Linear(2 * WIDTH, 1)
-    joined = torch.cat([states, query[:, None].expand(-1, 21, -1)], dim=-1)
-    expected = last(hidden(joined).relu()).squeeze(-1)
-    torch.testing.assert_close(read_out(states, query, hidden, last), expected, atol=1e-5, rtol=1e-4)
-    with torch.no_grad():
-        torch.testing.assert_close(read_out(states, query, hidden, last), expected, atol=1e-5, rtol=1e-4)
