@@ -19,6 +19,10 @@ from anykg.graph.vocabulary import Vocabulary
 
 T = TypeVar("T")
 
+HEAD, RELATION, TAIL = range(3)
+COLUMNS = ("head", "relation", "tail")
+"""The columns of triplets [E, 3]."""
+
 
 class Ragged(NamedTuple):
     """B lists of ids: list b is `values[offsets[b]:offsets[b + 1]]`."""
@@ -38,8 +42,11 @@ class Ragged(NamedTuple):
 class KnowledgeGraph:
     """An immutable set of facts over named entities and relations.
 
-    Entities and relations may occur in no triplet: the names say what exists, the triplets what is known of it.
+    Entities and relations may occur in no triplet: the names say what exists, the triplets what is known of it. `name`
+    says where a graph comes from, for display; it is no part of its content.
     """
+
+    name: str
 
     def __init__(self, triplets: np.ndarray, entities: Vocabulary, relations: Vocabulary) -> None:
         triplets = np.asarray(triplets)
@@ -64,6 +71,7 @@ class KnowledgeGraph:
         head, relation = np.divmod(pair, r)
         self.triplets = np.stack([head, relation, tail], axis=1, dtype=np.int32, casting="unsafe")  # [E, 3]
         self.triplets.setflags(write=False)
+        self.name = "graph"
         self._derived: dict[Any, Any] = {}
 
     @classmethod
