@@ -28,7 +28,7 @@ from anykg.io.catalog import GraphLike
 from anykg.models.store import DEFAULT_MODEL
 from anykg.printable import printable
 from anykg.progress import Progress, ignore
-from anykg.seeds import stream
+from anykg.seeds import generator
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -292,7 +292,7 @@ def _mean(values: np.ndarray, seed: int) -> Estimate:
 
 def _resampled(values: np.ndarray, seed: int, which: str) -> np.ndarray:
     """Means [RESAMPLES] of values [H] drawn with replacement."""
-    random = stream(seed, "bootstrap", which)
+    random = generator(seed, "bootstrap", which)
     sizes = [len(part) for part in np.array_split(np.arange(RESAMPLES), 20)]  # not all at once: facts may be many
     return np.concatenate([values[random.integers(len(values), size=(size, len(values)))].mean(1) for size in sizes])
 

@@ -31,6 +31,7 @@ from anykg.atomic import atomic_path
 from anykg.errors import ConfigError, DataError, Interrupted, SettingError
 from anykg.evaluation.ranking import Limits, allowed_answers, encode, known_answers, scored, top
 from anykg.graph.graph import HEAD, RELATION, TAIL, KnowledgeGraph
+from anykg.graph.keys import find
 from anykg.graph.twins import twins
 from anykg.io.catalog import GraphLike
 from anykg.models.base import LinkPredictor
@@ -226,8 +227,8 @@ def _look_up(
     """Values of (entity, relation), NaN where the entity has no fact of it."""
     keys, values = table
     wanted = entities * 2 * graph.num_relations + relations
-    at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    return np.where(keys[at] == wanted, values[at], np.nan)
+    at = find(keys, wanted)
+    return np.where(at >= 0, values[at], np.nan)
 
 
 def _merged(

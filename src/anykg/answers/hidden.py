@@ -18,7 +18,7 @@ from anykg.evaluation.strata import half_links
 from anykg.graph.graph import HEAD, RELATION, TAIL, KnowledgeGraph
 from anykg.models.base import LinkPredictor
 from anykg.progress import Progress, after, ignore
-from anykg.seeds import stream
+from anykg.seeds import generator
 
 SHARE = 0.05
 """Of the facts, hidden at a time."""
@@ -50,7 +50,7 @@ def hide(graph: KnowledgeGraph, facts: int, seed: int) -> list[tuple[KnowledgeGr
     rounds: list[tuple[KnowledgeGraph, KnowledgeGraph]] = []
     before = np.zeros(len(graph), bool)
     while facts > 0:
-        chosen = _draw(graph, before, min(at_once, facts), stream(seed, "hide", len(rounds)))
+        chosen = _draw(graph, before, min(at_once, facts), generator(seed, "hide", len(rounds)))
         if not chosen.any():
             break
         facts -= int(chosen.sum())

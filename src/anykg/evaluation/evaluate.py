@@ -19,7 +19,7 @@ from anykg.evaluation.strata import half_links
 from anykg.graph.graph import COLUMNS, HEAD, RELATION, TAIL, KnowledgeGraph
 from anykg.models.base import LinkPredictor
 from anykg.progress import Progress, after, ignore
-from anykg.seeds import stream
+from anykg.seeds import generator
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def evaluate(
     known = observed.union(test) if also_known is None else observed.union(test).union(also_known)
     triplets = test.triplets.astype(np.int64)
     if limit is not None and limit < len(triplets):
-        triplets = triplets[np.sort(stream(seed, "limit").choice(len(triplets), limit, replace=False))]
+        triplets = triplets[np.sort(generator(seed, "limit").choice(len(triplets), limit, replace=False))]
     columns = _columns(task, protocol)
     encoded = encode(model, observed, seed)
     parts: list[tuple[Ranks, np.ndarray]] = []
@@ -106,7 +106,7 @@ def _draw(
     """Negatives [F, C] with -1 for none, or None to rank among all."""
     if not protocol.negatives:
         return None
-    random = stream(seed, "candidates", task, COLUMNS[column])
+    random = generator(seed, "candidates", task, COLUMNS[column])
     first, second = given(known, questions_about(facts, column), column)
     if column != RELATION:
         return draw_entities(known, first, second, protocol.negatives, random)
