@@ -81,6 +81,8 @@ class LinkPredictor(nn.Module):
     """False if `training_scores` hides from a row only the row's own fact, and not all of `targets`."""
 
     config: Any
+    loaded_as: str = ""
+    """The name or folder it was loaded from, for display."""
 
     def __init__(self, config: Any = None) -> None:
         super().__init__()

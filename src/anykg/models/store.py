@@ -62,8 +62,8 @@ def load_model(name_or_folder: Path | str, *, trust: bool = False) -> LinkPredic
         raise CheckpointError(f"{folder / MODEL_FILE}: config does not fit {name} ({first_line(error)}).") from error
     tensors, _ = load_tensors(folder / WEIGHTS_FILE)
     restore(model, tensors, folder / WEIGHTS_FILE)
-    model.eval()
-    return model
+    model.loaded_as = str(name_or_folder)
+    return model.eval()
 
 
 def _untrusted(folder: Path, code: str) -> CheckpointError:
@@ -79,6 +79,7 @@ def _untrained(name: str) -> LinkPredictor:
         raise CheckpointError(
             f"{name} is a kind of model, not a trained one; `anykg train {name} GRAPH --out DIR` makes one in DIR."
         )
+    model.loaded_as = name
     return model.eval()
 
 
