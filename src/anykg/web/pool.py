@@ -115,6 +115,16 @@ class Pool:
             call.abandon()
             answer.cancel()
 
+    def call(self, work: Callable[[Batch], Sequence[Any]], item: Any) -> Any:
+        """The answer to `item`, from a thread that can wait."""
+        call = Call(item)
+        with self._changed:
+            if self._closed:
+                raise Busy
+            self._queue.append((work, None, call))
+            self._changed.notify()
+        return call.answer.result()
+
     def close(self) -> None:
         """Start nothing more."""
         with self._changed:

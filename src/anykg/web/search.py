@@ -47,7 +47,7 @@ class SearchIndex:
 
     def __init__(self, vocabulary: Vocabulary, counts: np.ndarray) -> None:
         """`counts` [N] are the facts of each name."""
-        self._counts = counts
+        self.counts = counts
         columns = [vocabulary.names]
         if vocabulary.labels is not None:
             columns.append(vocabulary.labels.fill_null(""))
@@ -74,14 +74,14 @@ class SearchIndex:
 
     def _matches(self, wanted: str) -> tuple[np.ndarray, bool]:
         if not wanted:
-            return np.argsort(-self._counts, kind="stable"), False
-        tiers = np.full(len(self._counts), 9, np.int8)
+            return np.argsort(-self.counts, kind="stable"), False
+        tiers = np.full(len(self.counts), 9, np.int8)
         for texts in self._texts:
             np.minimum(tiers, _tiers(texts, wanted), out=tiers)
         found = np.flatnonzero(tiers < 9)
         if len(found):
             lengths = self._texts[-1].str.len_bytes().to_numpy()[found]
-            return found[np.lexsort((lengths, -self._counts[found], tiers[found]))], False
+            return found[np.lexsort((lengths, -self.counts[found], tiers[found]))], False
         return self._similar(wanted), True
 
     def _similar(self, wanted: str) -> np.ndarray:
@@ -90,7 +90,7 @@ class SearchIndex:
                 self._trigrams = [_Trigrams(texts) for texts in self._texts]
         shares = np.max([trigrams.shares(wanted) for trigrams in self._trigrams], axis=0)  # [N, 2]
         near = np.flatnonzero(shares[:, 0] >= LEAST_OVERLAP)
-        order = np.lexsort((-self._counts[near], -shares[near, 1], -shares[near, 0]))
+        order = np.lexsort((-self.counts[near], -shares[near, 1], -shares[near, 0]))
         best: np.ndarray = near[order][:MOST_SIMILAR]
         return best
 
