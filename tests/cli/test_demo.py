@@ -16,7 +16,7 @@ def test_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(check, "FACTS", {"node": 60, "relation": 20})
     printed = CliRunner().invoke(app, ["demo"], catch_exceptions=False).stdout
     assert "Asked for both ends of 60 hidden facts" in printed
-    rows = [line for line in printed.splitlines() if re.search(r"\[.*\].* (right|wrong: ).* \d+$", line)]
+    rows = [line for line in printed.splitlines() if re.search(r"\[.*\].* (right|wrong: ).* [\d.]+$", line)]
     assert len(rows) == 12
     ranks = [float(line.split()[-1]) for line in rows]
     assert [rank == 1 for rank in ranks] == ["wrong: " not in line for line in rows]

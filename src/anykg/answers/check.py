@@ -123,7 +123,7 @@ class Report(Result):
         first, found = (int((fair["rank"] <= k).sum()) for k in (1, 10))
         note = (
             f"{shown.height:,} of {fair.height:,} questions about hidden facts, drawn at random; what was asked is in "
-            f"[brackets]. Of all {fair.height:,}, {first:,} were answered right at once and {found:,} within 10 answers."
+            f"[brackets]. Of all {fair.height:,}, {first:,} were answered right at once, {found:,} within 10 answers."
         )
         return [table, Text(f"\n{note}")]
 
