@@ -45,8 +45,12 @@ def _torch(count: int) -> list[tuple[Any, int]]:
 
 def _numba(count: int) -> list[tuple[Any, int]]:
     import numba
+    import torch
 
-    before = numba.get_num_threads()
+    of_torch = torch.get_num_threads()
+    before = numba.get_num_threads()  # the first call starts numba's threads, and sets those of torch with OpenMP
+    if torch.get_num_threads() != of_torch:
+        torch.set_num_threads(of_torch)
     numba.set_num_threads(min(count, numba.config.NUMBA_NUM_THREADS))
     return [(numba.set_num_threads, before)]
 
