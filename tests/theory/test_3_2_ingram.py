@@ -86,14 +86,15 @@ def test_lemma_3_2_random_inputs_are_sensitive_to_permutations() -> None:
 
 
 def test_lemma_3_2_the_law_of_a_score_does_not_change() -> None:
-    """p(Z | A) = p(phi tau Z | phi tau A): the joint law through random projections of all scores of a graph."""
-    graph = random_graph(6, 3, 14, seed=1)
+    """p(Z | A) = p(phi tau Z | phi tau A): the joint law through projections of all scores of a graph."""
+    graph = random_graph(6, 3, 6, seed=1)
     random = np.random.default_rng(2)
     phi, tau = random.permutation(6), random.permutation(3)
     model, every, image = build("ingram", graph), triplets_of(graph), graph.relabel(phi, tau)
     moved = move(every, phi, tau)
-    before = np.stack([scores(model, graph, every, seed) for seed in range(200)])
-    after = np.stack([scores(model, image, moved, 200 + seed) for seed in range(200)])
-    directions = random.normal(size=(len(every), 8))
+    before = np.stack([scores(model, graph, every, seed) for seed in range(300)])
+    after = np.stack([scores(model, image, moved, 300 + seed) for seed in range(300)])
+    before, after = (draws / np.linalg.norm(draws, axis=1, keepdims=True) for draws in (before, after))
+    directions = np.concatenate([random.normal(size=(len(every), 8)), np.eye(len(every))], axis=1)
     pairs = zip((before @ directions).T, (after @ directions).T, strict=True)
     assert min(ks_2samp(a, b).pvalue for a, b in pairs) > 1e-5
