@@ -206,3 +206,12 @@ def test_verify_two_graphs(tmp_path: Path) -> None:
     code, printed, _ = run("verify", "--isomorphic", one, turned)
     assert code == 1
     assert "NOT isomorphic" in printed
+
+
+def test_evaluate_draws_relations_with_replacement(facts: Path, tmp_path: Path) -> None:
+    out = tmp_path / "result.json"
+    call("evaluate", "random", facts, "--task", "relation", "--replacement", "--out", out)
+    assert json.loads(out.read_text())["summary"]["protocol"]["relations"] == "with-replacement"
+    call("evaluate", "random", facts, "--task", "relation", "--protocol", "paper-ingram", "--distinct", "--out", out)
+    assert json.loads(out.read_text())["summary"]["protocol"]["relations"] == "distinct-if-possible"
+    assert "--replacement" in errors("evaluate", "random", facts, "--replacement")
