@@ -193,3 +193,25 @@ def test_grid_keeps_the_best(facts: Path, tmp_path: Path, monkeypatch: pytest.Mo
     kept = json.loads((tmp_path / "run" / "model.json").read_text())["trained"]["recipe"]
     assert kept["lr"] == float(best)
     assert "no grid" in errors("train", "graphconv", facts, "--out", tmp_path / "other", "--grid")
+
+
+def test_verify_two_graphs(tmp_path: Path) -> None:
+    lines = {"one": "a\tr\tb\nb\ts\tc\n", "same": "x\tu\ty\ny\tv\tz\n", "turned": "x\tu\ty\nz\tv\ty\n"}
+    for name, text in lines.items():
+        (tmp_path / f"{name}.tsv").write_text(text)
+    one, same, turned = (tmp_path / f"{name}.tsv" for name in lines)
+    printed = call("verify", "--isomorphic", one, same)
+    assert "r -> u" in printed
+    assert "c -> z" in printed
+    code, printed, _ = run("verify", "--isomorphic", one, turned)
+    assert code == 1
+    assert "NOT isomorphic" in printed
+
+
+def test_evaluate_draws_relations_with_replacement(facts: Path, tmp_path: Path) -> None:
+    out = tmp_path / "result.json"
+    call("evaluate", "random", facts, "--task", "relation", "--replacement", "--out", out)
+    assert json.loads(out.read_text())["summary"]["protocol"]["relations"] == "with-replacement"
+    call("evaluate", "random", facts, "--task", "relation", "--protocol", "paper-ingram", "--distinct", "--out", out)
+    assert json.loads(out.read_text())["summary"]["protocol"]["relations"] == "distinct-if-possible"
+    assert "--replacement" in errors("evaluate", "random", facts, "--replacement")

@@ -1,5 +1,5 @@
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from shutil import copytree
 
@@ -11,6 +11,7 @@ from anykg.benchmarks.experiment import Experiment, experiment_names, load_exper
 from anykg.benchmarks.overview import EXPERIMENTS, results_page
 from anykg.benchmarks.plots import draw
 from anykg.benchmarks.report import LABELS, figures, write_tables
+from anykg.evaluation.protocol import PROTOCOLS
 from anykg.io.catalog import find, get_dataset
 
 ROOT = Path(__file__).parents[3]
@@ -67,6 +68,24 @@ def test_an_average_needs_all_its_graphs(tmp_path: Path) -> None:
     assert found["mean"].paper is not None
 
 
+def test_figures_under_an_earlier_protocol_are_missing(tmp_path: Path) -> None:
+    """paper-ingram once drew distinct relations where there are more than 50, which is harder."""
+    experiment = load_experiment("pediatypes").only(["ingram"], ["EN-FR", "DB-YG"], 1)
+    pretend(experiment, tmp_path, seeds=1)
+    path = tmp_path / "pediatypes" / "ingram.json"
+    cells = json.loads(path.read_text())["cells"]
+    was = asdict(PROTOCOLS["paper-ingram"].with_replacement(False)) | {"ties": "pessimistic"}
+    for cell in cells:
+        relations = 101 if cell["task"] == "EN-FR" else 17
+        for kind in ("node", "relation"):
+            cell[kind] = cell[kind] | {"protocol": was, "counts": {"relations": relations}}
+    write_json(path, {"cells": cells})
+    found = {
+        (f.dataset, f.task) for f in figures(experiment, tmp_path) if f.protocol == "paper-ingram" and f.ours is None
+    }
+    assert found == {("EN-FR", "relation")}
+
+
 def test_pairs_are_compared_beside_the_paper(tmp_path: Path) -> None:
     experiment = load_experiment("negative-transfer")
     pretend(experiment, tmp_path, seeds=3)
@@ -88,7 +107,7 @@ def test_plots_are_the_same_every_time(name: str, stem: str, tmp_path: Path) -> 
     contents = []
     for _ in range(2):
         paths = draw(experiment, figures(experiment, tmp_path), tmp_path)
-        assert [path.name for path in paths] == [f"{stem}.png", f"{stem}.svg"]
+        assert [path.name for path in paths] == [f"{stem}.svg"]
         contents.append([path.read_bytes() for path in paths])
     assert contents[0] == contents[1]
 
