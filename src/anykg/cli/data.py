@@ -73,7 +73,7 @@ def stats(
 
     located = locate(name, data_dir)
     detected: list[str] = []
-    if located.is_file:
+    if located.is_graph:
         graph, report = read_with_report(located.path, **reading)
         rows, detected = [graph_statistics(located.name, graph)], report.lines()
     else:
