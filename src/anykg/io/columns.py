@@ -85,11 +85,16 @@ class Roles(NamedTuple):
 def plain(name: str) -> str:
     """A column's name as it is compared.
 
-    >>> plain(" #Subject ID"), plain(":START_ID(Person)"), plain("node1;label")
-    ('subject_id', 'start_id', 'node1_label')
+    >>> plain(" #Subject ID"), plain(":START_ID(Person)"), plain("fromNodeId")
+    ('subject_id', 'start_id', 'from_node_id')
     """
     name = NEO4J.sub(lambda m: m["kind"] if m["kind"] != "ID" else m["name"] or "id", name.strip())
+    name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
     return re.sub(r"[^0-9a-z]+", "_", name.lower()).strip("_")
+
+
+TELLING = frozenset({word for pair in PAIRS[:9] for word in pair if len(word) > 3} | {*RELATIONS[:3], "edge_type"})
+"""Words that hardly name anything but a column of facts."""
 
 
 def by_header(names: Sequence[str]) -> Roles | None:
@@ -110,7 +115,8 @@ def by_header(names: Sequence[str]) -> Roles | None:
     if min(len(words[head]), len(words[tail])) == 1 and not set(RELATIONS) & set(words):
         return None  # single letters are names of columns only all together
     used = {head, tail, head_label, tail_label}
-    relation, relation_label = _relation(words, used)
+    first = "predicate" if words[head].startswith("subj") else "relation"
+    relation, relation_label = _relation(words, used, first)
     left = [index for index in range(len(words)) if index not in used]
     unclear = False
     if relation is None and left:
@@ -204,10 +210,12 @@ def _joined(base: str, suffix: str) -> str:
     return f"{base}_{suffix}" if suffix else base
 
 
-def _relation(words: Sequence[str], used: set[int | None]) -> tuple[int | None, int | None]:
-    """The column of relations, and that of their labels."""
+def _relation(
+    words: Sequence[str], used: set[int | None], first: str = "relation"
+) -> tuple[int | None, int | None]:
+    """The column of relations, and that of their labels; `first` is the word to look for before others."""
     free = [word if index not in used else "" for index, word in enumerate(words)]
-    for base in RELATIONS:
+    for base in (first, *RELATIONS):
         found = _variants(free, base)
         if found is not None:
             return found

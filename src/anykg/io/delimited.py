@@ -24,6 +24,7 @@ import polars as pl
 from anykg.errors import ConfigError, DataError
 from anykg.io.columns import (
     PROPERTIES,
+    TELLING,
     THINGS,
     Roles,
     by_choice,
@@ -241,8 +242,8 @@ def _pair(source: Source, dialect: Dialect, rows: list[list[str]], options: Read
     if options.relation is None and not linked:
         raise DataError(
             f"{source.path}: has two columns, {dialect.separator_name}-separated, with no name in both; if each line "
-            "is a link, give --one-relation NAME; if these are names and their labels, give them with --labels beside a "
-            "file of facts; if fields are separated otherwise, use --separator."
+            "is a link, give --one-relation NAME; if these are names and labels, give them with --labels beside a file "
+            "of facts; if fields are separated otherwise, use --separator."
         )
     return Roles(0, None, 1)
 
@@ -263,7 +264,7 @@ def _refuse_measures(source: Source, rows: list[list[str]]) -> None:
         raise DataError(
             f"{source.path}: the second column has {len(middle)} different values in the first {len(whole)} rows and "
             f"the third only {len(last)}, so the second does not look like the relation; use --columns htr if the "
-            "third is, --columns ht_ --one-relation NAME if all rows are of one relation, or --columns hrt to read it so."
+            "third is, --columns ht_ --one-relation NAME if all rows are of one relation, or --columns hrt as it is."
         )
 
 
@@ -312,7 +313,7 @@ def _is_header(rows: list[list[str]], width: int) -> bool:
     columns = [{row[index] for row in whole} for index in range(len(first))]
     if any(field in values for field in first for values in columns):
         return False  # a name that comes again is data
-    if things >= 2 or (sum(word in PROPERTIES for word in words) >= 2):
+    if set(words) & TELLING or things >= 2 or (sum(word in PROPERTIES for word in words) >= 2):
         return True
     if any(all(_NUMBER.fullmatch(value) for value in values) for values in columns):
         return True
@@ -351,9 +352,9 @@ def _leading_comments(sample: str) -> tuple[int, str]:
     """
     lines = sample.split("\n")
     count = next((i for i, line in enumerate(lines) if not line.lstrip("\r").startswith(COMMENT)), len(lines))
-    if not count or count == len(lines):
-        return 0, sample
     following = next((line for line in lines[count:] if line.strip()), "")
+    if not count or not following:
+        return 0, sample
     separators = [s for s in SEPARATORS.values() if s in following]
     block = lines[:count]
     last = block[-1].rstrip("\r")
@@ -588,8 +589,8 @@ def _advice(fields: list[str], dialect: Dialect, first: bool) -> str:
     if len(fields) > 3 and dialect.separator != " ":
         skipped = "_" * (len(fields) - 3)
         return (
-            f"Say what the columns are, as in --columns hrt{skipped}, or --columns ht_{skipped} --one-relation NAME if all "
-            "rows are of one relation."
+            f"Say what the columns are, as in --columns hrt{skipped}, or --columns ht_{skipped} --one-relation NAME if "
+            "all rows are of one relation."
         )
     if dialect.separator == " ":
         return 'Put names with spaces in quotes ("New York"), or use --separator if spaces do not separate.'

@@ -264,6 +264,10 @@ def _checked(source: Source, format: Format) -> Format:
             )
         return format
     refuse_binary(source)
+    if re.match(rb"\s*<(!doctype\s+html|html)\b", source.start, re.IGNORECASE):
+        raise DataError(
+            f"{source.path}: expected a graph, found an HTML page; the address may have moved or need a login."
+        )
     return format
 
 

@@ -36,7 +36,7 @@ def read_graphml(source: Source, options: ReadOptions) -> Parsed:
     for element in _elements(source, "GraphML"):
         tag = _local(element.tag)
         if tag == "key":
-            keys[element.get("id", "")] = element.get("attr.name") or element.get("id", "")
+            keys[element.get("id", "")] = _get(element, "attr.name") or _get(element, "id")
         elif tag == "node":
             label = _first(_data(element, keys), NODE_LABELS)
             if label:
@@ -59,7 +59,7 @@ def read_gexf(source: Source, options: ReadOptions) -> Parsed:
     for element in _elements(source, "GEXF"):
         tag = _local(element.tag)
         if tag == "attribute":
-            titles[element.get("id", "")] = element.get("title") or element.get("id", "")
+            titles[element.get("id", "")] = _get(element, "title") or _get(element, "id")
         elif tag == "node":
             label = element.get("label")
             if label and label != element.get("id"):
@@ -128,6 +128,10 @@ def _data(element: ElementTree.Element, keys: dict[str, str]) -> dict[str, str |
 def _first(values: dict[str, str | None], names: tuple[str, ...]) -> str | None:
     by_word = {plain(name): value for name, value in values.items()}
     return next((str(by_word[name]) for name in names if by_word.get(name)), None)
+
+
+def _get(element: ElementTree.Element, name: str) -> str:
+    return element.get(name, "")
 
 
 def _local(tag: str) -> str:

@@ -7,8 +7,8 @@ the graph is made of that.
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterable, Mapping
+import logging
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Unpack
@@ -25,16 +25,12 @@ from anykg.io.options import Reading, ReadOptions
 from anykg.io.parsed import Parsed, added
 from anykg.io.property_graphs import is_graph_folder, labels_beside, read_folder
 from anykg.io.source import Source, load
+from anykg.progress import Progress
 
-Progress = Callable[[int, int], None]
-"""Told (done, total); a total of 0 is not known."""
+logger = logging.getLogger("anykg")
 FIELDS = {"h": "head", "r": "relation", "t": "tail"}
 NOTEWORTHY = (BLANK, "comments")
 """What was left out of a file without being asked for."""
-
-
-class ReadingNote(UserWarning):
-    """Something about the way a graph was read that people should know."""
 
 
 @dataclass(frozen=True)
@@ -93,11 +89,14 @@ class ReadReport:
 
 
 def read_graph(source: Path | str, **reading: Unpack[Reading]) -> KnowledgeGraph:
-    """The graph in a file, a folder, at an address or in a database; see `read_with_report`."""
+    """Return the graph in a file, a folder, at an address or in a database; what people should know of it is logged.
+
+    See `read_with_report` for `reading`.
+    """
     graph, report = read_with_report(source, **reading)
     told = [f"left out {report.left_out[what]:,} {what}" for what in NOTEWORTHY if report.left_out.get(what)]
     for note in (*report.notes, *told):
-        warnings.warn(f"{report.path}: {note}", ReadingNote, stacklevel=2)
+        logger.warning("%s: %s.", report.path, note)
     return graph
 
 

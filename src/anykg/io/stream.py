@@ -7,7 +7,7 @@ delimited file is written is told from its first part.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Unpack
 
@@ -18,9 +18,7 @@ from anykg.io.choices import names_of
 from anykg.io.formats import detect, idle_options
 from anykg.io.options import Reading, ReadOptions
 from anykg.io.source import PART_BYTES, Source, load_parts
-
-Progress = Callable[[int, int], None]
-"""Told (bytes read, bytes there are)."""
+from anykg.progress import Progress
 
 
 def stream_names(
@@ -30,7 +28,10 @@ def stream_names(
     progress: Progress | None = None,
     **reading: Unpack[Reading],
 ) -> Iterator[pl.DataFrame]:
-    """Tables with columns head, relation, tail: strings, none missing. Repeated triplets stay."""
+    """Yield tables with columns head, relation, tail: strings, none missing; repeated triplets stay.
+
+    `progress` is told how many bytes of the file have been read, and how many there are.
+    """
     options = ReadOptions.of(**reading)
 
     def by_lines(source: Source) -> bool:

@@ -38,7 +38,9 @@ BREAKS = r"[\t\r\n\x00]"
 
 def graph_extensions() -> dict[str, str]:
     """The formats that graphs are written in, by extension."""
-    return {suffix: f.name for f in formats().values() if f.write is not None for suffix in f.suffixes}
+    found = {suffix: f.name for f in formats().values() if f.write is not None for suffix in f.suffixes}
+    found.pop(".psv", None)  # which is read as CSV is
+    return found
 
 
 def write_graph(graph: KnowledgeGraph, path: Path | str, format: str | None = None) -> None:

@@ -12,7 +12,8 @@ import polars as pl
 from anykg.graph.builder import GraphBuilder
 from anykg.graph.graph import KnowledgeGraph
 from anykg.io.source import PART_BYTES
-from anykg.io.stream import Progress, stream_names
+from anykg.io.stream import stream_names
+from anykg.progress import Progress
 
 Keep = Callable[[pl.Series], np.ndarray]
 """Which rows to keep, bool [B], by the names of their relations."""
