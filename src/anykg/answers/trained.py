@@ -190,7 +190,7 @@ def _run(
 def _training_graph(source: Any, recipe: Recipe, data_dir: Path | None, reading: Reading) -> loop.TrainingGraph:
     """A graph to learn from, and its validation facts: none of a single graph if the last weights are kept."""
     named = isinstance(source, str | Path)
-    single = locate(source, data_dir).is_file if named else not isinstance(source, Task)
+    single = locate(source, data_dir).is_graph if named else not isinstance(source, Task)
     if single and recipe.keep == "last":
         graph = as_graph(source, data_dir, **reading)
         return loop.TrainingGraph(graph.name, graph, graph.subset(np.arange(0)))
