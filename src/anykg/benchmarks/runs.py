@@ -120,7 +120,7 @@ def _trained(experiment: Experiment, cell: Cell, runs: Path, graphs: list[Traini
     name = row.model or row.name
     model_class = MODELS.load(name)
     torch.manual_seed(derive(cell.seed, "weights"))
-    model: LinkPredictor = model_class.build(model_class.Config(), graphs[0].train)
+    model: LinkPredictor = model_class.build(replace(model_class.Config(), **row.config), graphs[0].train)
     folder = folder_of(runs, experiment, cell._replace(model=row))
     with nullcontext() if row is cell.model else claimed(folder, wait=True):
         recipe = replace(model.recipe, **row.recipe)

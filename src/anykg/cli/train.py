@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from anykg.cli.options import DataDir, Device
+from anykg.cli.options import DataDir, Device, Trust
 from anykg.cli.reading import Reading, takes_reading
 
 EXAMPLES = """
@@ -51,6 +51,7 @@ def train(
     grid: Annotated[bool, typer.Option("--grid", help="Choose settings by validation over the model's grid.")] = False,
     data_dir: DataDir = None,
     device: Device = "cpu",
+    trust: Trust = False,
     *,
     reading: Reading,
 ) -> None:
@@ -71,9 +72,9 @@ def train(
     from anykg.training.workers import join_workers
 
     place = device_named(device)
-    model_class = MODELS.load(model)
+    model_class = MODELS.load(model, trust=trust)
     named, arguments = split_arguments([*datasets, *context.args])
-    given = None if weights is None else load_model(weights)
+    given = None if weights is None else load_model(weights, trust=trust)
     if given is not None and not isinstance(given, model_class):
         raise ConfigError(f"--weights {weights}: expected a model of kind {model}, found {type(given).__name__}.")
     start = None if given is None else given.config
