@@ -190,7 +190,7 @@ def test_damaged_checkpoints(tmp_path: Path, damage: str) -> None:
         (tmp_path / "model.json").write_text(json.dumps(described | {"model": "os:system"}))
     expected = {
         "missing": "tensor 'readout.0.bias' is missing",
-        "reshaped": r"expected \[128\], found \[127\]",
+        "reshaped": r"expected \[32\], found \[31\]",
         "unknown": "'extra' is not part",
         "nan": "not finite",
         "truncated": "damaged",
