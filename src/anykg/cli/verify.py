@@ -21,8 +21,11 @@ Examples:
   anykg verify runs/gin --dataset EN-FR
 
   anykg verify my_module:MyModel --trust
+<<<<<<< HEAD
 
   anykg verify --isomorphic one.tsv other.tsv
+=======
+>>>>>>> d16d1215ef0391db4cd835777d6143a06224a2f3
 """
 SHOWN = 10
 """Renamed entities that are printed."""
