@@ -118,15 +118,15 @@ class EntityNetwork(RelationalNetwork):
         `vectors` [U, 2R, D] are relation vectors, `tables` [Q] which of them belong to a query.
         """
         heads, relations = queries.unbind(1)
-        boundary = vectors[tables, relations]  # [Q, D]
-        asked = Queries(heads[:, None], boundary[:, None], tables)
+        boundary = vectors[tables, relations][:, None]  # [Q, 1, D]
+        asked = Queries(heads[:, None], boundary, tables)
         if targets is None:
             states = self.states(vectors, asked, edges, keep=keep, edge_weights=edge_weights)
-            return read_out(states, boundary, self.hidden, self.last)
+            return read_out(states, boundary[:, 0], self.hidden, self.last)
         which, nodes = targets
         rows = which * edges.num_nodes + nodes
         states = self.states(vectors, asked, edges, keep=keep, edge_weights=edge_weights, targets=rows)  # [M, D]
-        scores: Tensor = self.last(self.hidden(torch.cat([states, boundary[which]], dim=-1)).relu())
+        scores: Tensor = self.last(self.hidden(torch.cat([states, boundary[:, 0][which]], dim=-1)).relu())
         return scores.squeeze(-1)
 
 
