@@ -6,7 +6,8 @@ import torch
 
 from anykg.graph.graph import KnowledgeGraph
 from anykg.models.nbf import fast, reference, trix
-from anykg.models.nbf.trix import TRIX, import_trix_weights
+from anykg.models.nbf.published import import_trix_weights
+from anykg.models.nbf.trix import TRIX
 
 TASKS = ["EN2FR", "DB2YG"]
 

@@ -55,7 +55,8 @@ def _read(path: Path) -> dict[str, Tensor]:
 
 
 def _ultra(weights: Mapping[str, Tensor]) -> LinkPredictor:
-    from anykg.models.nbf.ultra import Ultra, import_ultra_weights
+    from anykg.models.nbf.published import import_ultra_weights
+    from anykg.models.nbf.ultra import Ultra
 
     config, state = import_ultra_weights(weights)
     model = Ultra(config)

@@ -18,7 +18,7 @@ network of `first = network` sees the whole graph, as in Ultra. All of it is exa
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -326,8 +326,6 @@ class TRIX(BellmanFordPredictor):
         return scores
 
     def _encode_without(self, graph: KnowledgeGraph, hidden: Tensor) -> Encoded:
-        from dataclasses import replace
-
         return replace(self.encode(graph), keep=without_facts(graph, hidden.cpu().numpy()))
 
     def _entity_network(self) -> TRIXEntities:
@@ -342,73 +340,3 @@ def _stacked(layers: list[nn.Linear]) -> tuple[nn.Parameter, nn.Parameter]:
         nn.Parameter(torch.stack([layer.weight.detach() for layer in layers])),
         nn.Parameter(torch.stack([layer.bias.detach() for layer in layers])),
     )
-
-
-# -- published weights ------------------------------------------------------------------------------------------------
-
-_KINDS = ("hh", "tt", "ht", "th")
-
-
-def import_trix_weights(state: dict[str, Tensor]) -> tuple[TRIXConfig, dict[str, Tensor]]:
-    """Settings and parameters from a published state dict, of the entity model or of the relation model."""
-    width = state["relation_model.node_mlp.bias" if "relation_model.node_mlp.bias" in state else "mlp.0.bias"].shape[0]
-    result: dict[str, Tensor] = {}
-
-    def network(ours: str, theirs: str) -> int:
-        depth = 0
-        while f"{theirs}.layers.{depth}.linear.weight" in state:
-            for kind in ("weight", "bias"):
-                prefix = f"{theirs}.layers.{depth}"
-                result[f"{ours}.layers.{depth}.linear.{kind}"] = state[f"{prefix}.linear.{kind}"]
-                result[f"{ours}.layers.{depth}.norm.{kind}"] = state[f"{prefix}.layer_norm.{kind}"]
-                for index in (0, 2):
-                    result[f"{ours}.relations.{depth}.{index}.{kind}"] = state[
-                        f"{prefix}.relation_projection.{index}.{kind}"
-                    ]
-            depth += 1
-        return depth
-
-    def step(ours: str, theirs: str, index: int) -> None:
-        for name, key in (
-            ("first", "relation_projection.0.weight"),
-            ("first_bias", "relation_projection.0.bias"),
-            ("second", "relation_projection.2.weight"),
-            ("second_bias", "relation_projection.2.bias"),
-            ("linear", "linear.weight"),
-            ("bias", "linear.bias"),
-            ("scale", "layer_norm.weight"),
-            ("shift", "layer_norm.bias"),
-        ):
-            result[f"{ours}.{name}"] = torch.stack([state[f"{theirs}.layers_{kind}.{index}.{key}"] for kind in _KINDS])
-
-    def mlp(ours: str, theirs: str) -> None:
-        for name, index in (("hidden", 0), ("last", 2)):
-            for kind in ("weight", "bias"):
-                result[f"{ours}{name}.{kind}"] = state[f"{theirs}mlp.{index}.{kind}"]
-
-    def count(prefix: str) -> int:
-        return 1 + max(int(key[len(prefix) :].split(".")[0]) for key in state if key.startswith(prefix))
-
-    if "relation_model.node_mlp.bias" in state:
-        steps = count("relation_model.layers_hh.")
-        step("entities.first", "relation_model", 0)
-        for index in range(1, steps):
-            step(f"entities.steps.{index - 1}", "relation_model", index)
-        for kind in ("weight", "bias"):
-            result[f"entities.join.{kind}"] = state[f"relation_model.node_mlp.{kind}"]
-        early, late = network("entities.early", "entity_model_mini"), network("entities.late", "entity_model")
-        mlp("entities.late.", "entity_model.")
-        return (
-            TRIXConfig(
-                width=width, networks="entity", early_layers=early, relation_steps=steps - 1, entity_layers=late
-            ),
-            result,
-        )
-    rounds, depth, steps = count("relation_model."), 0, count("relation_model.0.layers_hh.")
-    for number in range(rounds):
-        depth = network(f"relations.rounds.{number}.network", f"entity_model.{number}")
-        mlp(f"relations.rounds.{number}.", f"entity_model.{number}.")
-        for index in range(steps):
-            step(f"relations.rounds.{number}.steps.{index}", f"relation_model.{number}", index)
-    mlp("relations.", "")
-    return TRIXConfig(width=width, networks="relation", rounds=rounds, round_layers=depth, round_steps=steps), result

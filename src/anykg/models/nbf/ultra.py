@@ -12,7 +12,7 @@ Training departs from the paper in the batch size alone, 16 for a CPU instead of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -20,7 +20,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from anykg.errors import CheckpointError
 from anykg.graph.graph import KnowledgeGraph
 from anykg.models.base import Symmetry
 from anykg.models.nbf.edges import RelationalEdges
@@ -118,15 +117,15 @@ class EntityNetwork(RelationalNetwork):
         `vectors` [U, 2R, D] are relation vectors, `tables` [Q] which of them belong to a query.
         """
         heads, relations = queries.unbind(1)
-        boundary = vectors[tables, relations]  # [Q, D]
-        asked = Queries(heads[:, None], boundary[:, None], tables)
+        boundary = vectors[tables, relations][:, None]  # [Q, 1, D]
+        asked = Queries(heads[:, None], boundary, tables)
         if targets is None:
             states = self.states(vectors, asked, edges, keep=keep, edge_weights=edge_weights)
-            return read_out(states, boundary, self.hidden, self.last)
+            return read_out(states, boundary[:, 0], self.hidden, self.last)
         which, nodes = targets
         rows = which * edges.num_nodes + nodes
         states = self.states(vectors, asked, edges, keep=keep, edge_weights=edge_weights, targets=rows)  # [M, D]
-        scores: Tensor = self.last(self.hidden(torch.cat([states, boundary[which]], dim=-1)).relu())
+        scores: Tensor = self.last(self.hidden(torch.cat([states, boundary[:, 0][which]], dim=-1)).relu())
         return scores.squeeze(-1)
 
 
@@ -222,35 +221,3 @@ def cached_vectors(
     while len(cache) > max(1, KEPT_BYTES // max(size, 1)):
         del cache[next(iter(cache))]
     return torch.stack([found[relation] for relation in wanted])
-
-
-def import_ultra_weights(state: Mapping[str, Tensor]) -> tuple[UltraConfig, dict[str, Tensor]]:
-    """Settings and parameters from a published state dict (the `model` entry of its file)."""
-    try:
-        width = state["entity_model.layers.0.layer_norm.weight"].shape[0]
-        depth = {
-            name: 1 + max(int(key.split(".")[2]) for key in state if key.startswith(f"{name}.layers."))
-            for name in ("relation_model", "entity_model")
-        }
-        result: dict[str, Tensor] = {
-            "relation_network.types": torch.stack(
-                [state[f"relation_model.layers.{i}.relation.weight"] for i in range(depth["relation_model"])]
-            )
-        }
-        for theirs, ours in (("relation_model", "relation_network"), ("entity_model", "entity_network")):
-            for i in range(depth[theirs]):
-                for part, name in (("linear", "linear"), ("layer_norm", "norm")):
-                    for kind in ("weight", "bias"):
-                        result[f"{ours}.layers.{i}.{name}.{kind}"] = state[f"{theirs}.layers.{i}.{part}.{kind}"]
-        for kind in ("weight", "bias"):
-            for i in range(depth["entity_model"]):
-                for place in (0, 2):
-                    key = f"entity_model.layers.{i}.relation_projection.{place}.{kind}"
-                    result[f"entity_network.relations.{i}.{place}.{kind}"] = state[key]
-            result[f"entity_network.hidden.{kind}"] = state[f"entity_model.mlp.0.{kind}"]
-            result[f"entity_network.last.{kind}"] = state[f"entity_model.mlp.2.{kind}"]
-    except (KeyError, ValueError) as error:
-        raise CheckpointError(
-            f"Expected the state dict of a published Ultra model, found none of {error}; give its `model` entry."
-        ) from error
-    return UltraConfig(width, depth["relation_model"], depth["entity_model"]), result

@@ -11,8 +11,9 @@ from anykg.graph.graph import KnowledgeGraph
 from anykg.graph.vocabulary import Vocabulary
 from anykg.models.nbf import fast
 from anykg.models.nbf import ultra as module
+from anykg.models.nbf.published import import_ultra_weights
 from anykg.models.nbf.queries import as_queries, without_facts
-from anykg.models.nbf.ultra import Ultra, UltraConfig, import_ultra_weights
+from anykg.models.nbf.ultra import Ultra, UltraConfig
 from anykg.seeds import stream
 
 SMALL = UltraConfig(width=16, relation_layers=2, entity_layers=3)
