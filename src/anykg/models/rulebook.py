@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import numba
 import numpy as np
@@ -25,11 +25,13 @@ from anykg.graph.graph import KnowledgeGraph
 from anykg.graph.vocabulary import Vocabulary
 from anykg.models.base import LinkPredictor, Recipe, Symmetry
 from anykg.rules.kernels.joins import NONE, Adjacency, Items, Rules, adjacency, item_index, score_queries
-from anykg.rules.named import Mining, NamedRules, empty_rules, mine_named, turned
+from anykg.rules.named import Mining, NamedRules, mine_named
 
 Progress = Callable[[int, int], None]
 CHUNK = 32
 """Queries that a thread scores with one set of buffers."""
+TIE_BREAK = 1e-3
+"""Weight of the rules after the best five, and of how common a candidate is."""
 FLOOR = 1e-4
 """-log(1 - p) of a candidate for which no rule fires."""
 
@@ -38,7 +40,7 @@ FLOOR = 1e-4
 class RulebookConfig(Mining):
     """How rules are mined and combined."""
 
-    decay: float = 1.0
+    decay: float = 0.5
     """Weight of the n-th best rule relative to the one before it; 1 is noisy-or."""
     sizes: tuple[int, ...] = ()
     """Numbers of path rules, constant rules and bytes of names, of a fitted rulebook."""
@@ -71,13 +73,18 @@ class Rulebook(LinkPredictor):
     config: RulebookConfig
     recipe = Recipe(epochs=0)
     symmetry = Symmetry.EXACT
+    paths: Tensor
+    path_counts: Tensor
+    constants: Tensor
+    constant_counts: Tensor
+    names: Tensor
 
     def __init__(self, config: RulebookConfig = RulebookConfig()) -> None:  # noqa: B008 - frozen
         super().__init__()
         self.config = config
         paths, constants, names = config.sizes or (0, 0, 0)
         self.register_buffer("paths", torch.zeros(paths, 4, dtype=torch.int32))
-        self.register_buffer("path_counts", torch.zeros(paths, 2, dtype=torch.int64))
+        self.register_buffer("path_counts", torch.zeros(paths, 3, dtype=torch.int64))
         self.register_buffer("constants", torch.zeros(constants, 4, dtype=torch.int32))
         self.register_buffer("constant_counts", torch.zeros(constants, 2, dtype=torch.int64))
         self.register_buffer("names", torch.zeros(names, dtype=torch.uint8))
@@ -112,15 +119,19 @@ class Rulebook(LinkPredictor):
         absent = paths == NONE
         bound = np.where(absent, NONE, kinds[paths])
         keep = ((bound != NONE) | absent).all(1)
-        named = np.stack(
-            [
-                kinds[constants[:, 0]],
-                entity_ids[constants[:, 1]],
-                kinds[constants[:, 2]],
-                np.where(constants[:, 3] == NONE, NONE, entity_ids[constants[:, 3]]),
-            ],
-            axis=1,
-        ) if len(constants) else constants
+        named = (
+            np.stack(
+                [
+                    kinds[constants[:, 0]],
+                    entity_ids[constants[:, 1]],
+                    kinds[constants[:, 2]],
+                    np.where(constants[:, 3] == NONE, NONE, entity_ids[constants[:, 3]]),
+                ],
+                axis=1,
+            )
+            if len(constants)
+            else constants
+        )
         kept = (named[:, :3] != NONE).all(1) & ((named[:, 3] != NONE) | (constants[:, 3] == NONE))
         return NamedRules(
             bound[keep].astype(np.int32),
@@ -166,7 +177,7 @@ class Rulebook(LinkPredictor):
     def _scores(self, encoded: EncodedRules, queries: np.ndarray) -> np.ndarray:
         """Log-odds [B, N] of the candidates of queries [B, 2]."""
         out = np.zeros((len(queries), encoded.num_entities), np.float32)
-        settings = (self.config.decay, 1e-3, 1e-3, 1 << 30)
+        settings = (self.config.decay, TIE_BREAK, TIE_BREAK)
 
         def run(first: int) -> None:
             part = out[first : first + CHUNK]
@@ -194,16 +205,12 @@ def fit_rulebook(
 def _bind(found: NamedRules, items: Items, graph: KnowledgeGraph, prior: float) -> Rules:
     """Rules in the order of queries: path rules for both directions, constant rules by body and by head."""
     r, n = graph.num_relations, max(graph.num_entities, 1)
-    heads = np.concatenate([found.paths[:, 0], found.paths[:, 0] + r])
-    bodies = np.concatenate([found.paths[:, 1:], turned(found.paths[:, 1:], r)])
-    counts = np.concatenate([found.path_counts, found.path_counts]).astype(np.float32)
+    heads, bodies, counts = found.paths[:, 0], found.paths[:, 1:], found.path_counts.astype(np.float32)
     order = np.lexsort((bodies[:, 2], bodies[:, 1], bodies[:, 0], heads))
     kinds = 2 * r
     attributes = len(items.relation) - kinds
     keys = items.relation[:attributes].astype(np.int64) * n + items.tail[:attributes]
-    head, body = (
-        _item(keys, found.constants[:, at], found.constants[:, at + 1], n, attributes) for at in (0, 2)
-    )
+    head, body = (_item(keys, found.constants[:, at], found.constants[:, at + 1], n, attributes) for at in (0, 2))
     there = (head != NONE) & (body != NONE)
     head, body, support = head[there], body[there], found.constant_counts[there, 0].astype(np.float32)
     by_body = np.lexsort((head, body))
@@ -214,7 +221,7 @@ def _bind(found: NamedRules, items: Items, graph: KnowledgeGraph, prior: float) 
         path_offsets=np.searchsorted(heads[order], np.arange(kinds + 1)),
         bodies=np.ascontiguousarray(bodies[order]).astype(np.int32),
         path_support=np.ascontiguousarray(counts[order, 0]),
-        path_body=np.ascontiguousarray(counts[order, 1]),
+        path_partial=np.ascontiguousarray(counts[order, 2]),
         by_body=np.searchsorted(body, everything),
         heads=head.astype(np.int32),
         support=support,

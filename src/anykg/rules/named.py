@@ -25,16 +25,17 @@ from anykg.graph.graph import KnowledgeGraph
 from anykg.rules.kernels.joins import (
     NONE,
     Adjacency,
-    Items,
     adjacency,
     closing_paths,
     count_bodies,
     item_index,
     item_rules,
 )
-from anykg.seeds import derive, stream
+from anykg.seeds import stream
 
 LONGEST = 3
+SMALL = 50_000
+"""Facts up to which rules that predict one fact are kept."""
 Progress = Callable[[int, int], None]
 
 
@@ -46,8 +47,8 @@ class Mining:
     """Longest path in a body, 1 to 3 facts."""
     constants: bool = True
     """Mine rules that name entities."""
-    min_support: int = 2
-    """Facts a rule must predict right (of those looked at)."""
+    min_support: int = 0
+    """Facts a rule must predict; 0 takes 1 on graphs of up to 50,000 facts and 2 beyond."""
     min_confidence: float = 0.005
     """Confidence below which a rule is dropped."""
     prior: float = 5.0
@@ -72,21 +73,22 @@ class Mining:
     def __post_init__(self) -> None:
         if not 1 <= self.length <= LONGEST:
             raise ConfigError(f"length must be 1 to {LONGEST}, found {self.length}.")
-        for name in ("min_support", "facts_per_relation", "width", "bodies_per_relation", "starts", "rounds"):
+        for name in ("facts_per_relation", "width", "bodies_per_relation", "starts", "rounds"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1, found {getattr(self, name)}.")
-        if self.prior < 0:
-            raise ConfigError(f"prior must be 0 or more, found {self.prior}.")
+        for name in ("prior", "min_support"):
+            if getattr(self, name) < 0:
+                raise ConfigError(f"{name} must be 0 or more, found {getattr(self, name)}.")
 
 
 @dataclass(frozen=True, eq=False)
 class NamedRules:
     """Mined rules as arrays of ids; relations run over 2R, where r + R is the inverse of r."""
 
-    paths: np.ndarray  # int32 [P, 4]: head relation (below R), then up to three steps, NONE after the last
-    path_counts: np.ndarray  # int64 [P, 2]: support, body
+    paths: np.ndarray  # int32 [P, 4]: head relation, then up to three steps, NONE after the last
+    path_counts: np.ndarray  # int64 [P, 3]: support, body, pairs of the body whose first entity has the head relation
     constants: np.ndarray  # int32 [Q, 4]: head relation and tail, body relation and tail (NONE: any)
-    constant_counts: np.ndarray  # int64 [Q, 2]
+    constant_counts: np.ndarray  # int64 [Q, 2]: support, body
 
     def __len__(self) -> int:
         return len(self.paths) + len(self.constants)
@@ -95,7 +97,7 @@ class NamedRules:
 def empty_rules() -> NamedRules:
     """No rules."""
     return NamedRules(
-        np.empty((0, 4), np.int32), np.empty((0, 2), np.int64), np.empty((0, 4), np.int32), np.empty((0, 2), np.int64)
+        np.empty((0, 4), np.int32), np.empty((0, 3), np.int64), np.empty((0, 4), np.int32), np.empty((0, 2), np.int64)
     )
 
 
@@ -111,6 +113,7 @@ def mine_named(
     if not len(graph):
         return empty_rules()
     deadline = np.inf if seconds is None else time.monotonic() + seconds
+    settings = replace(settings, min_support=settings.min_support or (1 if len(graph) <= SMALL else 2))
     adjacent = adjacency(graph)
     rules = empty_rules()
     if settings.constants:
@@ -123,7 +126,9 @@ def mine_named(
         turns = [turn for turn in turns if turn[1] < settings.rounds]
     for done, (length, number) in enumerate(turns):
         if progress:
-            progress(*((done, len(turns)) if seconds is None else (int(seconds - deadline + time.monotonic()), int(seconds))))
+            progress(
+                *((done, len(turns)) if seconds is None else (int(seconds - deadline + time.monotonic()), int(seconds)))
+            )
         if time.monotonic() > deadline or miner.exhausted(longest):
             break
         miner.round(length, number)
@@ -171,10 +176,8 @@ class _PathMiner:
         def run(place: int) -> np.ndarray:
             if time.monotonic() > self.deadline:
                 return np.empty(0, np.int64)
-            seed = derive(self.seed, "paths", length, number, place) & 0x7FFFFFFF
-            found: np.ndarray = closing_paths(
-                self.adjacent, parts[place], self.graph.num_relations, length, width, seed
-            )
+            rng = stream(self.seed, "paths", length, number, place)
+            found: np.ndarray = closing_paths(self.adjacent, parts[place], self.graph.num_relations, length, width, rng)
             return found
 
         with _pool() as pool:
@@ -200,8 +203,9 @@ class _PathMiner:
         self.seen[length] = np.union1d(known, codes[new])
         if length == 1 or (small and len(best) == len(order) and length == 2):
             self.full.add(length)
-        result: np.ndarray = bodies[where[new]]
-        return result
+        bodies = bodies[where[new]]
+        # Either end is asked for, and counted from the other one.
+        return np.unique(np.concatenate([bodies, turned(bodies, self.graph.num_relations)]), axis=0)
 
     def _count(self, bodies: np.ndarray) -> None:
         parts = np.array_split(bodies, max(1, len(bodies) // 64))
@@ -209,29 +213,22 @@ class _PathMiner:
 
         def run(part: np.ndarray) -> np.ndarray:
             if time.monotonic() > self.deadline:
-                return np.empty((0, 6), np.int64)
+                return np.empty((0, 7), np.int64)
             pairs, held, _ = count_bodies(self.adjacent, part, settings.starts, settings.work)
             good = (held[:, 2] >= settings.min_support) & (
-                held[:, 2] >= settings.min_confidence * (pairs[held[:, 0]] + settings.prior)
+                held[:, 2] >= settings.min_confidence * (held[:, 3] + settings.prior)
             )
             held = held[good]
-            return np.column_stack([held[:, 1], part[held[:, 0]], held[:, 2], pairs[held[:, 0]]])
+            return np.column_stack([held[:, 1], part[held[:, 0]], held[:, 2], pairs[held[:, 0]], held[:, 3]])
 
         with _pool() as pool:
             self.found += list(pool.map(run, parts))
 
     def paths(self) -> tuple[np.ndarray, np.ndarray]:
-        """Rules [P, 4] and their counts [P, 2], heads below R."""
-        rows = np.concatenate([np.empty((0, 6), np.int64), *self.found])
-        r = self.graph.num_relations
-        inverse = rows[:, 0] >= r
-        rows[inverse, 1:4] = turned(rows[inverse, 1:4], r)
-        rows[inverse, 0] -= r
+        """Rules [P, 4] and their counts [P, 3]."""
+        rows = np.concatenate([np.empty((0, 7), np.int64), *self.found])
         trivial = (rows[:, 1] == rows[:, 0]) & (rows[:, 2] == NONE)
         rows = rows[~trivial]
-        # A symmetric body is found from both of its ends.
-        _, first = np.unique(rows[:, :4], axis=0, return_index=True)
-        rows = rows[first]
         return rows[:, :4].astype(np.int32), rows[:, 4:]
 
 

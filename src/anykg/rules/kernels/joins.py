@@ -4,6 +4,7 @@ Facts with their inverses are sorted by (head, relation, tail), so that the tail
 relation r + R is the inverse of r. The entities of a path are pairwise distinct, so a fact is never part of a path
 that implies it.
 """
+# ruff: noqa: SIM109 - numba does not search tuples of unlike integers
 
 from __future__ import annotations
 
@@ -46,7 +47,7 @@ class Rules(NamedTuple):
     path_offsets: np.ndarray  # int64 [2R + 1]: rules of each head relation
     bodies: np.ndarray  # int32 [P, 3]: steps, NONE after the last; sorted within a head relation
     path_support: np.ndarray  # float32 [P]
-    path_body: np.ndarray  # float32 [P]
+    path_partial: np.ndarray  # float32 [P]
     by_body: np.ndarray  # int64 [I + 1]: rules whose body is item j are by_body[j]:by_body[j + 1]
     heads: np.ndarray  # int32 [Q]: the head item, sorted within a body
     support: np.ndarray  # float32 [Q]
@@ -102,10 +103,16 @@ def item_index(graph: KnowledgeGraph, adjacent: Adjacency) -> Items:
     )
 
 
-def scratch(num_entities: int) -> Scratch:
+@njit(cache=True, nogil=True)
+def _scratch(num_entities: int) -> Scratch:
     """Fresh buffers."""
     return Scratch(
-        *(np.empty(num_entities, np.int32) for _ in range(4)), np.zeros(num_entities, np.int64), np.zeros(1, np.int64)
+        np.empty(num_entities, np.int32),
+        np.empty(num_entities, np.int32),
+        np.empty(num_entities, np.int32),
+        np.empty(num_entities, np.int32),
+        np.zeros(num_entities, np.int64),
+        np.zeros(1, np.int64),
     )
 
 
@@ -199,14 +206,13 @@ def _step_three(adjacent: Adjacency, start: int, count: int, relation: int, buff
 
 @njit(cache=True, nogil=True)
 def closing_paths(
-    adjacent: Adjacency, facts: np.ndarray, num_relations: int, length: int, width: int, seed: int
+    adjacent: Adjacency, facts: np.ndarray, num_relations: int, length: int, width: int, rng: np.random.Generator
 ) -> np.ndarray:
     """Keys of the paths that join the ends of facts [F, 3], each once a fact.
 
     A key is ((relation * 2R + step) * 2R + step) .. for `length` steps. For three steps at most `width` facts of the
     tail and of each of its neighbours are tried, drawn at random.
     """
-    np.random.seed(seed)
     kinds = 2 * num_relations
     num_entities = len(adjacent.offsets) - 1
     first, mark = np.empty(num_entities, np.int64), np.zeros(num_entities, np.int64)
@@ -226,7 +232,7 @@ def closing_paths(
                     keys[size] = relation * kinds + adjacent.relations[at]
                     size += 1
                 continue
-            if entity == tail or entity == head:
+            if entity == head or entity == tail:
                 continue
             following[at] = first[entity] if mark[entity] == fact + 1 else NONE
             first[entity] = at
@@ -235,7 +241,7 @@ def closing_paths(
             low, high = adjacent.offsets[tail], adjacent.offsets[tail + 1]
             tries = high - low if length == 2 else min(high - low, width)
             for number in range(tries):
-                at = low + number if tries == high - low else low + np.random.randint(high - low)
+                at = low + number if tries == high - low else low + rng.integers(0, high - low)
                 middle = adjacent.tails[at]
                 last = _turned(adjacent.relations[at], num_relations)
                 if middle == head or middle == tail:
@@ -255,7 +261,7 @@ def closing_paths(
                 for other in range(tries_middle):
                     link = low_middle + other
                     if tries_middle < high_middle - low_middle:
-                        link = low_middle + np.random.randint(high_middle - low_middle)
+                        link = low_middle + rng.integers(0, high_middle - low_middle)
                     entity = adjacent.tails[link]
                     if entity == tail or entity == middle or mark[entity] != fact + 1:
                         continue
@@ -283,23 +289,17 @@ def _turned(relation: int, num_relations: int) -> int:
 def count_bodies(
     adjacent: Adjacency, bodies: np.ndarray, most_starts: int, most_work: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Measure paths [B, 3]: the pairs each joins [B], and (body, relation) -> support as rows [S, 3]; starts used [B].
+    """Measure paths [B, 3]: the pairs each joins [B], rows [S, 4] of body, relation, support, partial; starts used [B].
 
-    A path that starts at more than `most_starts` entities, or reads more than `most_work` facts, is measured on a part
-    of them; then the counts are those of the part.
+    Partial counts the pairs whose first entity has the relation at all. A path that starts at more than `most_starts`
+    entities, or reads more than `most_work` facts, is measured on a part of them; the counts are those of the part.
     """
     num_entities, kinds = len(adjacent.offsets) - 1, len(adjacent.start_offsets) - 1
-    buffers = Scratch(
-        np.empty(num_entities, np.int32),
-        np.empty(num_entities, np.int32),
-        np.empty(num_entities, np.int32),
-        np.empty(num_entities, np.int32),
-        np.zeros(num_entities, np.int64),
-        np.zeros(1, np.int64),
-    )
+    buffers = _scratch(num_entities)
     pairs, used = np.zeros(len(bodies), np.int64), np.zeros(len(bodies), np.int64)
     held, touched = np.zeros(kinds, np.int64), np.empty(kinds, np.int64)
-    rows, size = np.empty((1 << 12, 3), np.int64), 0
+    partial = np.zeros(kinds, np.int64)
+    rows, size = np.empty((1 << 12, 4), np.int64), 0
     for body in range(len(bodies)):
         one, two, three = bodies[body, 0], bodies[body, 1], bodies[body, 2]
         low, high = adjacent.start_offsets[one], adjacent.start_offsets[one + 1]
@@ -328,20 +328,26 @@ def count_bodies(
             pairs[body] += found
             tick = buffers.tick[0]
             work += adjacent.offsets[start + 1] - adjacent.offsets[start]
+            last = NONE
             for at in range(adjacent.offsets[start], adjacent.offsets[start + 1]):
-                if buffers.mark[adjacent.tails[at]] == tick:
-                    relation = adjacent.relations[at]
-                    if held[relation] == 0:
+                relation = adjacent.relations[at]
+                if relation != last:
+                    last = relation
+                    if partial[relation] == 0:
                         touched[count] = relation
                         count += 1
+                    partial[relation] += found
+                if buffers.mark[adjacent.tails[at]] == tick:
                     held[relation] += 1
         while size + count > len(rows):
             rows = np.concatenate((rows, np.empty_like(rows)))
         for place in range(count):
             relation = touched[place]
-            rows[size, 0], rows[size, 1], rows[size, 2] = body, relation, held[relation]
-            held[relation] = 0
-            size += 1
+            if held[relation]:
+                rows[size, 0], rows[size, 1] = body, relation
+                rows[size, 2], rows[size, 3] = held[relation], partial[relation]
+                size += 1
+            held[relation], partial[relation] = 0, 0
     return pairs, rows[:size].copy(), used
 
 
@@ -391,7 +397,11 @@ def item_rules(
         for at in range(count):
             item, both = touched[at], together[touched[at]]
             together[item] = 0
-            if item == head or both < least or (items.tail[item] == NONE and items.relation[item] == items.relation[head]):
+            if (
+                item == head
+                or both < least
+                or (items.tail[item] == NONE and items.relation[item] == items.relation[head])
+            ):
                 continue
             confidence = both * scale / (items.item_offsets[item + 1] - items.item_offsets[item] + prior)
             if confidence >= least_confidence:
@@ -424,7 +434,7 @@ class Tally(NamedTuple):
     """What the rules said of every candidate of one query."""
 
     best: np.ndarray  # float32 [N, BEST]: confidences, falling
-    count: np.ndarray  # int32 [N]: rules that fired
+    fired: np.ndarray  # int32 [N]: rules that fired
     rest: np.ndarray  # float32 [N]: -log(1 - confidence) summed over the others
     touched: np.ndarray  # int32 [N]
     size: np.ndarray  # int64 [1]
@@ -439,12 +449,12 @@ def _fire(tally: Tally, candidate: int, support: float, body: float, prior: floa
         if support <= 0:
             return
     confidence = np.float32(support / (body + prior))
-    count = tally.count[candidate]
+    count = tally.fired[candidate]
     if count == 0:
         tally.touched[tally.size[0]] = candidate
         tally.size[0] += 1
         tally.rest[candidate] = 0
-    tally.count[candidate] = count + 1
+    tally.fired[candidate] = count + 1
     best = tally.best[candidate]
     place = count
     if count >= BEST:
@@ -461,7 +471,7 @@ def _fire(tally: Tally, candidate: int, support: float, body: float, prior: floa
 
 @njit(cache=True, nogil=True)
 def _fire_paths(
-    adjacent: Adjacency, rules: Rules, head: int, relation: int, most_work: int, buffers: Scratch, tally: Tally, query: int
+    adjacent: Adjacency, rules: Rules, head: int, relation: int, buffers: Scratch, tally: Tally, query: int
 ) -> None:
     low, high = rules.path_offsets[relation], rules.path_offsets[relation + 1]
     one, two = -2, -2
@@ -477,19 +487,21 @@ def _fire_paths(
         if body[1] != NONE:
             if body[1] != two:
                 two = body[1]
-                count_two, work = _step_two(adjacent, head, count_one, two, buffers)
+                count_two, _ = _step_two(adjacent, head, count_one, two, buffers)
             count, reached = count_two, buffers.second
             if count == 0:
                 continue
             if body[2] != NONE:
-                count, work = _step_three(adjacent, head, count_two, body[2], buffers)
+                count, _ = _step_three(adjacent, head, count_two, body[2], buffers)
                 reached = buffers.third
         for place in range(count):
-            _fire(tally, reached[place], rules.path_support[rule], rules.path_body[rule], rules.prior, query)
+            _fire(tally, reached[place], rules.path_support[rule], rules.path_partial[rule], rules.prior, query)
 
 
 @njit(cache=True, nogil=True)
-def _fire_items(items: Items, rules: Rules, head: int, relation: int, num_relations: int, tally: Tally, query: int) -> None:
+def _fire_items(
+    items: Items, rules: Rules, head: int, relation: int, num_relations: int, tally: Tally, query: int
+) -> None:
     # Attributes of the head imply (relation, candidate).
     for at in range(items.entity_offsets[head], items.entity_offsets[head + 1]):
         body = items.of_entity[at]
@@ -529,24 +541,17 @@ def score_queries(
     items: Items,
     rules: Rules,
     queries: np.ndarray,
-    settings: tuple[float, float, float, int],
+    settings: tuple[float, float, float],
     out: np.ndarray,
 ) -> None:
     """Fill out [B, N] with what the rules say of (head, relation, ?) for queries [B, 2]: -log of the chance of none.
 
-    settings: weight of the n-th best rule relative to the one before, of the rules after the best, of popularity, work.
+    settings: weight of the n-th best rule relative to the one before, of the rules after the best, of popularity.
     """
-    decay, tiny, popular, most_work = settings
+    decay, tiny, popular = settings
     num_entities, kinds = out.shape[1], len(rules.path_offsets) - 1
     num_relations = kinds // 2
-    buffers = Scratch(
-        np.empty(num_entities, np.int32),
-        np.empty(num_entities, np.int32),
-        np.empty(num_entities, np.int32),
-        np.empty(num_entities, np.int32),
-        np.zeros(num_entities, np.int64),
-        np.zeros(1, np.int64),
-    )
+    buffers = _scratch(num_entities)
     tally = Tally(
         np.zeros((num_entities, BEST), np.float32),
         np.zeros(num_entities, np.int32),
@@ -561,7 +566,7 @@ def score_queries(
         low, high = _range(adjacent, head, relation)
         for at in range(low, high):
             tally.known[adjacent.tails[at]] = query
-        _fire_paths(adjacent, rules, head, relation, most_work, buffers, tally, query)
+        _fire_paths(adjacent, rules, head, relation, buffers, tally, query)
         _fire_items(items, rules, head, relation, num_relations, tally, query)
         # Popularity: the share of the relation's heads that have the candidate as a tail.
         turned = _turned(relation, num_relations)
@@ -574,9 +579,9 @@ def score_queries(
         for place in range(tally.size[0]):
             entity = tally.touched[place]
             weight, total = 1.0, 0.0
-            for number in range(min(tally.count[entity], BEST)):
+            for number in range(min(tally.fired[entity], BEST)):
                 total -= weight * np.log1p(-tally.best[entity, number])
                 weight *= decay
             total += tiny * tally.rest[entity] / (1 + tally.rest[entity])
             out[row, entity] += total
-            tally.count[entity] = 0
+            tally.fired[entity] = 0
