@@ -42,6 +42,7 @@ MODELS = ModelRegistry(
             "anykg.models.isdea.isdea:ISDEA", "Any GNN made double equivariant: each relation against all others."
         ),
         "uqer": Row("anykg.models.uqer:UQER", "Weighted clauses over any entities and relations; scores can be read."),
+        "schema": Row("anykg.models.schema:SchemaModel", "Which entities and directions fit a relation; a feature."),
         "rulebook": Row(
             "anykg.models.rulebook:Rulebook", "Rules with named relations and entities, mined on one graph."
         ),
