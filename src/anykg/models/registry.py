@@ -41,6 +41,9 @@ MODELS = ModelRegistry(
         "isdea+": Row(
             "anykg.models.isdea.isdea:ISDEA", "Any GNN made double equivariant: each relation against all others."
         ),
+        "complex": Row(
+            "anykg.models.complex.complex:ComplEx", "A complex vector for each entity and relation, fitted to one graph."
+        ),
         "uqer": Row("anykg.models.uqer:UQER", "Weighted clauses over any entities and relations; scores can be read."),
     },
 )
