@@ -78,9 +78,7 @@ def fit_vectors(
 def bound(vectors: Vectors, graph: KnowledgeGraph, config: ComplExConfig) -> ComplEx:
     """A model with these vectors under the names of the graph."""
     rank = vectors.entities.shape[1] // 2
-    model = ComplEx(
-        replace(config, num_entities=graph.num_entities, num_relations=graph.num_relations, rank=rank)
-    )
+    model = ComplEx(replace(config, num_entities=graph.num_entities, num_relations=graph.num_relations, rank=rank))
     model.entity_keys, model.relation_keys = name_keys(graph.entities), name_keys(graph.relations)
     model.entity_vectors, model.relation_vectors = vectors.entities, vectors.relations
     return model.eval()

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -49,7 +50,7 @@ class Queries:
         ends = np.cumsum(counts[order])
         total = int(ends[-1]) if len(ends) else 0
         cuts = np.unique(np.append(np.searchsorted(ends, np.arange(0, total, size)), len(order)))
-        for start, end in zip(cuts[:-1], cuts[1:], strict=True):
+        for start, end in pairwise(cuts):
             rows = order[start:end]
             many = counts[rows]
             columns = np.arange(many.sum()) + np.repeat(self.offsets[rows] - (np.cumsum(many) - many), many)
@@ -93,13 +94,13 @@ class Vectors:
 
 
 def product(a: Tensor, b: Tensor) -> Tensor:
-    """a * b of complex rows [..., 2K]."""
+    """The products a * b of complex rows [..., 2K]."""
     (x, y), (u, v) = a.chunk(2, -1), b.chunk(2, -1)
     return torch.cat([x * u - y * v, x * v + y * u], -1)
 
 
 def product_conjugate(a: Tensor, b: Tensor) -> Tensor:
-    """a * conj(b) of complex rows [..., 2K]."""
+    """The products a * conj(b) of complex rows [..., 2K]."""
     (x, y), (u, v) = a.chunk(2, -1), b.chunk(2, -1)
     return torch.cat([x * u + y * v, y * u - x * v], -1)
 
