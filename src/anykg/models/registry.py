@@ -48,5 +48,8 @@ MODELS = ModelRegistry(
             "A complex vector for each name, fitted to one graph.",
         ),
         "uqer": Row("anykg.models.uqer:UQER", "Weighted clauses over any entities and relations; scores can be read."),
+        "rulebook": Row(
+            "anykg.models.rulebook:Rulebook", "Rules with named relations and entities, mined on one graph."
+        ),
     },
 )
