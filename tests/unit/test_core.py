@@ -6,7 +6,7 @@ import pytest
 
 from anykg.atomic import atomic_path, write_text
 from anykg.errors import ConfigError, InputError, UnknownName, nearest
-from anykg.models.base import Recipe
+from anykg.models.recipe import Recipe
 from anykg.registry import Registry, Row
 from anykg.seeds import derive, stream, torch_stream
 from anykg.settings import changed, describe, from_json

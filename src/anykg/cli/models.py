@@ -28,7 +28,7 @@ def models(name: Annotated[str | None, typer.Argument(help="A model's name or MO
     from rich.console import Console
     from rich.table import Table
 
-    from anykg.models.base import Recipe
+    from anykg.models.recipe import Recipe
     from anykg.models.registry import MODELS
     from anykg.models.store import folder_of, read_description, shipped
     from anykg.settings import describe

@@ -7,13 +7,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from anykg.errors import ConfigError, nearest
-from anykg.models.base import LinkPredictor, Recipe
+from anykg.models.base import LinkPredictor
+from anykg.models.recipe import Recipe
 from anykg.settings import changed
 
 
-def parse_settings(arguments: Sequence[str], model: type[LinkPredictor]) -> tuple[Any, Recipe]:
-    """The model's config and recipe, with the fields named in `arguments` changed."""
-    config, recipe = model.Config(), model.recipe
+def parse_settings(
+    arguments: Sequence[str], model: type[LinkPredictor], config: Any | None = None
+) -> tuple[Any, Recipe]:
+    """The config given or the model's own, and its recipe, with the fields named in `arguments` changed."""
+    config, recipe = model.Config() if config is None else config, model.recipe
     names = {which: {f.name for f in dataclasses.fields(which)} for which in (config, recipe)}
     values: dict[Any, dict[str, str]] = {config: {}, recipe: {}}
     for name, value in _pairs(arguments):
@@ -38,6 +41,22 @@ def configured(model: LinkPredictor, arguments: Sequence[str]) -> LinkPredictor:
         raise ConfigError(
             f"{named}: the weights were trained under another value; train a model with this one."
         ) from error
+
+
+def split_arguments(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Names, separated by commas or spaces, and settings (`--name value` or `--name=value`), from one command line."""
+    names: list[str] = []
+    settings: list[str] = []
+    rest = list(arguments)
+    while rest:
+        first = rest.pop(0)
+        if not first.startswith("--"):
+            names += first.split(",")
+        elif "=" in first or not rest:
+            settings.append(first)
+        else:
+            settings += [first, rest.pop(0)]
+    return names, settings
 
 
 def _pairs(arguments: Sequence[str]) -> list[tuple[str, str]]:

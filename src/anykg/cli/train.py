@@ -24,7 +24,9 @@ Examples:
 
   anykg train gin EN-FR --out runs/gin --resume
 
-  anykg train ultra EN-FR,FR-EN --weights anykg-small --width 32 --out runs/further
+  anykg train ultra EN-FR FR-EN --weights anykg-small --loss softmax --out runs/further
+
+  anykg train trix one.tsv.gz another.tsv --keep last --mixture sqrt --out runs/trix
 
   torchrun --nproc-per-node 2 -m anykg train ultra EN-FR --out runs/ultra
 """
@@ -41,7 +43,7 @@ def register(app: typer.Typer) -> None:
 def train(
     context: typer.Context,
     model: Annotated[str, typer.Argument(help="A model's name (see `anykg models`) or MODULE:CLASS.")],
-    datasets: Annotated[str, typer.Argument(help="A dataset's name or path; several, with commas, are kept apart.")],
+    datasets: Annotated[list[str], typer.Argument(help="Datasets by name or path; several graphs are kept apart.")],
     out: Annotated[Path, typer.Option(help="The folder to write to.")],
     seed: Annotated[int, typer.Option(help="Everything random follows from it.")] = 0,
     resume: Annotated[bool, typer.Option("--resume", help="Go on where a stopped run left off.")] = False,
@@ -52,14 +54,15 @@ def train(
     *,
     reading: Reading,
 ) -> None:
+    import numpy as np
     import torch
     from rich.console import Console
 
     from anykg.cli.progress import progress_bar
-    from anykg.cli.settings import parse_settings
+    from anykg.cli.settings import parse_settings, split_arguments
     from anykg.devices import device_named
     from anykg.errors import ConfigError
-    from anykg.io.catalog import load_task
+    from anykg.io.catalog import load_graph, load_task, locate
     from anykg.models.registry import MODELS
     from anykg.models.store import MODEL_FILE, load_model, restore
     from anykg.seeds import derive
@@ -69,21 +72,35 @@ def train(
 
     place = device_named(device)
     model_class = MODELS.load(model)
-    parse_settings(context.args, model_class)  # complain before anything is read
-    tasks = [load_task(name, data_dir, **reading) for name in datasets.split(",")]
-    graphs = [loop.TrainingGraph(task.name, task.train, task.valid) for task in tasks]
+    named, arguments = split_arguments([*datasets, *context.args])
+    given = None if weights is None else load_model(weights)
+    if given is not None and not isinstance(given, model_class):
+        raise ConfigError(f"--weights {weights}: expected a model of kind {model}, found {type(given).__name__}.")
+    start = None if given is None else given.config
+    _, wanted = parse_settings(arguments, model_class, start)  # complain before anything is read
+
+    def read(name: str) -> loop.TrainingGraph:
+        located = locate(name, data_dir)
+        if located.is_file and wanted.keep == "last":
+            graph = load_graph(name, data_dir, **reading)
+            return loop.TrainingGraph(located.name, graph, graph.subset(np.arange(0)))
+        task = load_task(name, data_dir, **reading)
+        return loop.TrainingGraph(task.name, task.train, task.valid)
+
+    graphs = [read(name) for name in named]
+    graph_names = ", ".join(named) if len(named) < 4 else f"{len(named)} graphs"
     workers, place = join_workers(place)
     console = Console(stderr=True, quiet=not workers.leads)
 
     def run(settings: Mapping[str, str], folder: Path) -> str:
-        chosen = [*context.args, *(f"--{name}={value}" for name, value in settings.items())]
-        config, recipe = parse_settings(chosen, model_class)
+        chosen = [*arguments, *(f"--{name}={value}" for name, value in settings.items())]
+        config, recipe = parse_settings(chosen, model_class, start)
         torch.manual_seed(derive(seed, "weights"))
         built = model_class.build(config, graphs[0].train)
-        if weights is not None:
-            restore(built, load_model(weights).state_dict(), Path(weights))
+        if given is not None:
+            restore(built, given.state_dict(), Path(str(weights)))
         built = built.to(place)
-        with progress_bar(f"training {model} on {datasets} {' '.join(map('='.join, settings.items()))}") as advance:
+        with progress_bar(f"training {model} on {graph_names} {' '.join(map('='.join, settings.items()))}") as advance:
             loop.train(
                 model,
                 built,
@@ -111,7 +128,7 @@ def train(
         best = search(model_class.grid, out, run)
         typer.echo("Best by validation: " + ", ".join(f"{name} {value}" for name, value in best.items()))
     if workers.leads:
-        typer.echo(f"Saved the best weights to {out}. Next: anykg evaluate {out} {datasets.split(',')[0]}")
+        typer.echo(f"Saved the {wanted.keep} weights to {out}. Next: anykg evaluate {out} {named[0]}")
 
 
 def _line(record: dict[str, float]) -> str:

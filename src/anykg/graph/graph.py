@@ -198,6 +198,14 @@ class KnowledgeGraph:
         """Only the facts at `keep` (indices or a mask over [E]); names stay."""
         return self.with_triplets(self.triplets[keep])
 
+    def without(self, triplets: np.ndarray) -> KnowledgeGraph:
+        """Drop the facts among triplets [B, 3], given from either end (r or r + R); the graph itself if none is."""
+        known = np.asarray(triplets)[self.contains(triplets)]
+        if not len(known):
+            return self
+        direct = np.where(known[:, 1:2] < self.num_relations, known, self.inverted(known))
+        return self.subset(~_is_member(np.sort(self._key(*direct.T)), self._keys))
+
     def union(self, other: KnowledgeGraph) -> KnowledgeGraph:
         """The facts of both; entities and relations are joined by name."""
         if self.entities == other.entities and self.relations == other.relations:

@@ -1,8 +1,11 @@
-"""What a model promises, and what it may rely on.
+"""The contract between a model and everything that trains, evaluates, asks and explains it.
 
-Shapes: B queries, N entities, R relations, E triplets, D width, C candidates. Relation ids r + R are inverses, so that
-a head query (?, r, t) is the tail query (t, r + R, ?). Models score. They never rank, filter, print, pick a device
-or read a file. Randomness at inference comes from the seed given to `encode`.
+Shapes: B queries, N entities, R relations, E triplets, D width, C candidates, K negatives. Relation r + R is the
+inverse of r, so a head query (?, r, t) is the tail query (t, r + R, ?). Models score. They never rank, filter, print,
+pick a device or read a file. Randomness at inference comes from the seed given to `encode`.
+
+A model must define `symmetry` and `score_triplets`; everything else has a default. `anykg.testing.check_model` tests
+what is promised here.
 """
 
 from __future__ import annotations
@@ -10,114 +13,36 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
 
-from anykg.errors import ConfigError
+from anykg.models.recipe import Recipe
 
 if TYPE_CHECKING:
     from anykg.graph.graph import KnowledgeGraph
 
 
 class Symmetry(StrEnum):
-    """What relabelling entities and relations does to the scores."""
+    """How scores respond when entities and relations are relabelled."""
 
     EXACT = "exact"
-    """Nothing, to rounding."""
+    """Scores do not change, up to rounding."""
     IN_EXPECTATION = "in expectation"
-    """Their distribution over the random draws stays the same."""
+    """The distribution of scores over the random draws does not change."""
     ENTITIES_ONLY = "entities only"
-    """Relabelling entities does nothing; relabelling relations does."""
+    """Relabelling entities changes nothing; relabelling relations changes the scores."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Recipe:
-    """How a model is trained. A model's defaults are an instance of this in its file."""
-
-    epochs: int = 10
-    """Passes over the targets."""
-    steps_per_epoch: int = 0
-    """Steps in an epoch, over a part of the targets drawn anew each time; 0 goes through all of them."""
-    batch_size: int = 256
-    """Target triplets in a step; 0 takes them all at once."""
-    batch_nodes: int = 0
-    """At most so many entities times targets in a step, so that large graphs have smaller batches; 0 sets no bound."""
-    mixture: Literal["size", "sqrt", "even"] = "size"
-    """How often each of several graphs is learnt from: by its targets, by their square root, or all equally."""
-    pieces: int = 1
-    """Parts in which a batch is computed, one after the other, their gradients added: less memory, the same step."""
-    lr: float = 1e-3
-    """Learning rate."""
-    schedule: Literal["constant", "linear"] = "constant"
-    """Keep the learning rate, or let it fall to 0 by the last step."""
-    weight_decay: float = 0.0
-    """L2 penalty (adam) or decoupled decay (adamw)."""
-    optimizer: Literal["adam", "adamw"] = "adam"
-    """Optimiser."""
-    gradient_norm: float = 0.0
-    """Clip the gradient to this norm; 0 leaves it."""
-    targets: Literal["all", "held-out", "resplit"] = "all"
-    """What is learnt from: all triplets of the graph; a part held out once; a part held out anew every epoch, the
-    rest keeping the graph connected and every relation."""
-    target_share: float = 1.0
-    """The part held out, with targets = held-out or resplit."""
-    hide_pairs: float = 0.0
-    """Share of the steps in which a target's other facts between the same two entities are left out too, so that the
-    answer cannot be read off them; for models that leave out their targets (ultra, nbfnet, ingram)."""
-    inverses: bool = False
-    """Learn from every target's inverse too."""
-    negative_entities: int = 4
-    """Corrupted heads or tails for each target."""
-    sides: Literal["tail", "either", "halves"] = "tail"
-    """Corrupt tails; heads or tails, drawn for each negative; tails in one half of the batch, heads in the other."""
-    negative_relations: int = 0
-    """Corrupted relations for each target."""
-    strict: bool = True
-    """Never use a known fact as a negative."""
-    fixed_negatives: bool = False
-    """Draw the negatives once instead of every epoch."""
-    loss: Literal["bce", "balanced-bce", "self-adversarial", "margin"] = "bce"
-    """Binary cross-entropy over all rows; with the negatives of a target averaged; with them weighted by the softmax
-    of their scores; or a margin between a target and each of its negatives."""
-    positive_weight: float = 1.0
-    """Weight of a positive in loss = bce."""
-    margin: float = 2.0
-    """Margin in loss = margin."""
-    validate_every: int = 1
-    """Epochs between validations."""
-    select: str = "node/mrr"
-    """What validation maximises: TASK/METRIC, or TASK/-METRIC to minimise."""
-    validation_limit: int = 0
-    """Validate on a seeded sample of so many triplets; 0 takes all."""
-    patience: int = 0
-    """Stop after so many validations without gain; 0 never stops early."""
-
-    def __post_init__(self) -> None:
-        least = {"epochs": 0, "steps_per_epoch": 0, "batch_size": 0, "lr": 0, "weight_decay": 0, "gradient_norm": 0}
-        least |= {
-            "batch_nodes": 0,
-            "negative_entities": 0,
-            "negative_relations": 0,
-            "validation_limit": 0,
-            "patience": 0,
-        }
-        for name, smallest in (least | {"validate_every": 1, "pieces": 1}).items():
-            if getattr(self, name) < smallest:
-                flag = name.replace("_", "-")
-                raise ConfigError(f"--{flag}: expected {smallest} or more, found {getattr(self, name)}.")
-        if not 0 < self.target_share <= 1:
-            raise ConfigError(f"--target-share: expected more than 0 and at most 1, found {self.target_share}.")
-        if not 0 <= self.hide_pairs <= 1:
-            raise ConfigError(f"--hide-pairs: expected 0 to 1, found {self.hide_pairs}.")
-        if self.negative_entities + self.negative_relations == 0:
-            raise ConfigError("--negative-entities: expected 1 or more negatives for each target, found none.")
+@dataclass(frozen=True)
+class NoSettings:
+    """The configuration of a model that has nothing to configure."""
 
 
 @dataclass(frozen=True, eq=False)
 class EncodedGraph:
-    """For models whose scores need the graph alone: what they compute of it is kept with the graph itself."""
+    """What `encode` returns by default: the graph. Quantities derived from it are cached with `graph.derive`."""
 
     graph: KnowledgeGraph
 
@@ -133,40 +58,57 @@ class EncodedGraph:
 
 
 class LinkPredictor(nn.Module):
-    """The contract of every model. `score_triplets` is all a model must have besides `encode`."""
+    """The base class of every model. Only `symmetry` and `score_triplets` are required."""
 
-    Config: ClassVar[type]
-    """A frozen dataclass with the model's settings; a field's docstring is its help."""
+    Config: ClassVar[type] = NoSettings
+    """A frozen dataclass with the model's settings; the docstring of a field is its help text."""
     recipe: ClassVar[Recipe] = Recipe()
+    """How the model is trained unless told otherwise."""
     grid: ClassVar[Mapping[str, Sequence[str]]] = {}
-    """Values of settings that `anykg train --grid` chooses from by validation."""
+    """Settings and the values that `anykg train --grid` chooses from by validation."""
     one_thread: ClassVar[bool] = False
-    """Its training steps are so small that waiting for a second thread costs more than it saves."""
+    """Train on one thread: steps are so small that a second thread costs more than it saves."""
     symmetry: Symmetry
+    """Which relabellings leave the scores unchanged; `anykg verify` tests it."""
     reads_relations: bool = True
-    """False for models that score every relation alike."""
+    """False for models that score every relation alike; they cannot learn from corrupted relations."""
+    reads_direction: bool = True
+    """False for models that score (h, r, t) and (t, r, h) alike."""
+    relations_apart: bool = False
+    """True for models with a network of their own for (head, ?, tail): the scores of `score_relations` compare the
+    relations of one pair and are not those of `score_triplets`."""
+    hides_facts: ClassVar[bool] = True
+    """False if `training_scores` hides from a row only the row's own fact, and not all of `targets`."""
 
     config: Any
 
+    def __init__(self, config: Any = None) -> None:
+        super().__init__()
+        self.config = self.Config() if config is None else config
+
     @classmethod
     def build(cls, config: Any, graph: KnowledgeGraph) -> Self:
-        """A model to train on `graph`; only a model with vectors per relation needs to look at it."""
+        """Return a model to train on `graph`; only models with a vector for each relation look at the graph."""
         del graph
         return cls(config)
 
     def with_config(self, **settings: Any) -> Self:
-        """The same weights under other settings, such as more samples at inference."""
+        """Return a model with the same weights and other settings, such as more samples at inference."""
         other = type(self)(replace(self.config, **settings))
         other.load_state_dict(self.state_dict())
         one = next(self.parameters(), None)
         return (other if one is None else other.to(one)).train(self.training)
 
     def encode(self, graph: KnowledgeGraph, seed: int = 0) -> Any:
-        """Everything the scores need of the graph, computed once. `seed` is for models that draw inputs."""
-        raise NotImplementedError
+        """Compute once what the scores need of the graph; `seed` is for models with random inputs.
+
+        The result has the attributes `num_entities` and `num_relations`.
+        """
+        del seed
+        return EncodedGraph(graph)
 
     def score_triplets(self, encoded: Any, triplets: Tensor) -> Tensor:
-        """Scores [B] of triplets [B, 3]; a relation r + R scores (tail, r, head)."""
+        """Scores [B] of triplets [B, 3]; relation r + R scores (tail, r, head)."""
         raise NotImplementedError
 
     def score_tails(self, encoded: Any, heads: Tensor, relations: Tensor, candidates: Tensor | None = None) -> Tensor:
@@ -188,22 +130,42 @@ class LinkPredictor(nn.Module):
         return self.score_triplets(encoded, rows.reshape(-1, 3)).view(candidates.shape)
 
     def score_errors(self, encoded: Any, triplets: Tensor) -> Tensor | None:
-        """Standard errors [B] of the scores of triplets [B, 3], from a model that averages over random draws."""
+        """Standard errors [B] of the scores of triplets [B, 3], for models that average over random draws."""
         del encoded, triplets
         return None
 
     def training_scores(self, graph: KnowledgeGraph, rows: Tensor, seed: int, targets: Tensor | None = None) -> Tensor:
-        """Scores [B, 1 + K] of a batch's rows [B, 1 + K, 3], the target first, its negatives after it.
+        """Scores [B, 1 + K] of rows [B, 1 + K, 3]: each target, then its negatives.
 
-        A target that is a fact of `graph` must not be read off that fact. Where the rows are only a part of a batch, or
-        more is to be left out, `targets` [G, 3] are all facts to leave out, so that every part is scored as the whole
-        would be.
+        The targets are removed from the graph before it is encoded, so a target's score cannot be read off the fact it
+        predicts. `targets` [G, 3] replaces that set where the rows are part of a larger batch, or where the recipe
+        hides more facts. An override must keep a target's score independent of whether the target is in `graph`.
         """
-        del targets
-        encoded = self.encode(graph, seed)
+        encoded = self.encode(without_targets(graph, rows, targets), seed)
         return self.score_triplets(encoded, rows.reshape(-1, 3)).view(rows.shape[:2])
 
-    def compiled_loss(self, graph: KnowledgeGraph, rows: Tensor, recipe: Recipe) -> Tensor | None:
-        """The recipe's loss of `training_scores`, from a model that has it compiled as a whole; None if it has not."""
-        del graph, rows, recipe
+    def training_tail_scores(self, graph: KnowledgeGraph, queries: Tensor, hidden: Tensor) -> Tensor:
+        """Scores [B, N] of all entities as tails of queries [B, 2], (head, relation), for loss = softmax.
+
+        The facts `hidden` [G, 3] are removed from the graph. A model without this method cannot use that loss.
+        """
+        raise NotImplementedError
+
+    def training_relation_scores(self, graph: KnowledgeGraph, pairs: Tensor, hidden: Tensor) -> Tensor:
+        """Scores [B, R] of all relations between pairs [B, 2], (head, tail), of a model with `relations_apart`.
+
+        The facts `hidden` [G, 3] are removed from the graph.
+        """
+        raise NotImplementedError
+
+    def compiled_loss(
+        self, graph: KnowledgeGraph, rows: Tensor, recipe: Recipe, targets: Tensor | None = None
+    ) -> Tensor | None:
+        """The recipe's loss of `training_scores`, if the model has a compiled version of it; otherwise None."""
+        del graph, rows, recipe, targets
         return None
+
+
+def without_targets(graph: KnowledgeGraph, rows: Tensor, targets: Tensor | None) -> KnowledgeGraph:
+    """Remove `targets` [G, 3], by default the targets of the rows [B, 1 + K, 3]; the same graph if none is a fact."""
+    return graph.without((rows[:, 0] if targets is None else targets).cpu().numpy())

@@ -21,7 +21,8 @@ from torch_geometric import nn as pyg
 from anykg.errors import ConfigError
 from anykg.graph.distances import triplet_distances
 from anykg.graph.graph import KnowledgeGraph
-from anykg.models.base import EncodedGraph, LinkPredictor, Recipe, Symmetry
+from anykg.models.base import EncodedGraph, LinkPredictor, Symmetry
+from anykg.models.recipe import Recipe
 
 FARTHEST = 3
 """Distances beyond this are alike."""
@@ -88,6 +89,7 @@ class HomogeneousGNN(LinkPredictor):
     )
     symmetry = Symmetry.EXACT
     reads_relations = False
+    hides_facts = False
     edges: Callable[[KnowledgeGraph], Tensor] = staticmethod(adjacency_matrix)
     """What the convolutions take as the graph."""
 
@@ -118,6 +120,11 @@ class HomogeneousGNN(LinkPredictor):
             if place + 1 < len(self.convolutions):
                 states = torch.relu(states)
         return Encoded(graph, states)
+
+    def training_scores(self, graph: KnowledgeGraph, rows: Tensor, seed: int, targets: Tensor | None = None) -> Tensor:
+        del targets  # no row sees the facts between its own ends
+        encoded = self.encode(graph, seed)
+        return self.score_triplets(encoded, rows.reshape(-1, 3)).view(rows.shape[:2])
 
     def score_triplets(self, encoded: Encoded, triplets: Tensor) -> Tensor:
         inverse = (triplets[:, 1] >= encoded.num_relations)[:, None]

@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from anykg.graph.graph import KnowledgeGraph
-from anykg.models.base import LinkPredictor, Recipe, Symmetry
+from anykg.models.base import LinkPredictor, Symmetry
+from anykg.models.recipe import Recipe
 from anykg.seeds import derive
 
 

@@ -24,6 +24,8 @@ MODELS = ModelRegistry(
     "model",
     {
         "random": Row("anykg.models.random:RandomScorer", "Every score drawn at random: the floor of every table."),
+        "popularity": Row("anykg.models.floors:Popularity", "How often entities end facts of a relation: a floor."),
+        "pagerank": Row("anykg.models.floors:PageRank", "Random walks from the entity asked about: a floor."),
         "gat": Row("anykg.models.homogeneous:GAT", "Attention over neighbours, blind to relation types."),
         "gin": Row("anykg.models.homogeneous:GIN", "Sum over neighbours and an MLP, blind to relation types."),
         "graphconv": Row("anykg.models.homogeneous:GraphConv", "Linear sum over neighbours, blind to relation types."),
@@ -40,6 +42,10 @@ MODELS = ModelRegistry(
         ),
         "isdea+": Row(
             "anykg.models.isdea.isdea:ISDEA", "Any GNN made double equivariant: each relation against all others."
+        ),
+        "complex": Row(
+            "anykg.models.complex.complex:ComplEx",
+            "A complex vector for each name, fitted to one graph.",
         ),
         "uqer": Row("anykg.models.uqer:UQER", "Weighted clauses over any entities and relations; scores can be read."),
         "schema": Row("anykg.models.schema:SchemaModel", "Which entities and directions fit a relation; a feature."),

@@ -17,7 +17,8 @@ from torch import Tensor, nn
 
 from anykg.errors import ConfigError
 from anykg.graph.graph import KnowledgeGraph
-from anykg.models.base import EncodedGraph, LinkPredictor, Recipe, Symmetry
+from anykg.models.base import EncodedGraph, LinkPredictor, Symmetry
+from anykg.models.recipe import Recipe
 from anykg.rules.evidence import Feature, evidence, features
 
 ROWS = 1 << 16

@@ -1,21 +1,22 @@
-"""What one epoch learns from: drawn from (seed, epoch), so that it can be drawn again after an interruption.
+"""The batches of one epoch, drawn from (seed, epoch) alone, so that a resumed run draws the same ones.
 
-For each training graph: the graph messages pass over, the targets, their negatives; then batches of all graphs mixed.
+For each training graph: the graph that messages pass over, the targets, and what each target is ranked against.
+Batches of several graphs are mixed as the recipe says.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from anykg.graph.graph import KnowledgeGraph
 from anykg.graph.split import hold_out
-from anykg.models.base import Recipe
+from anykg.models.recipe import Recipe
 from anykg.seeds import stream
-from anykg.training.negatives import corrupt
+from anykg.training.negatives import HEAD, asked_column, corrupt
 from anykg.training.spanning import resplit
 
 
@@ -23,40 +24,47 @@ class Batch(NamedTuple):
     """One optimiser step."""
 
     graph: KnowledgeGraph
-    """Messages pass over this one."""
-    rows: np.ndarray  # [B, 1 + K, 3] each target and its negatives
+    """The graph that messages pass over."""
+    rows: np.ndarray  # [B, 1 + K, 3] each target and its negatives; K = 0 if it is ranked against everything
+    known: KnowledgeGraph
+    """All facts; other known answers do not count as wrong."""
+    asks: Literal["rows", "tails", "relations"] = "rows"
+    """Score the rows; all tails of each target's (head, relation); or all relations of its (head, tail)."""
+
+    def for_relations(self) -> Batch:
+        """Ask for the relations of the same targets instead."""
+        targets = self.rows[:, :1]
+        inverse = targets[..., 1:2] >= self.known.num_relations
+        return self._replace(rows=np.where(inverse, self.known.inverted(targets), targets), asks="relations")
 
 
 Draw = Callable[[], Batch]
 
 
 def message_graph(graph: KnowledgeGraph, recipe: Recipe, seed: int) -> KnowledgeGraph:
-    """What the model sees of a training graph outside training steps, as in validation."""
+    """The part of a training graph that the model sees in validation."""
     return _split_once(graph, recipe, seed)[0] if recipe.targets == "held-out" else graph
 
 
 def draw_epoch(graphs: Sequence[KnowledgeGraph], recipe: Recipe, seed: int, epoch: int) -> list[Draw]:
-    """The batches of an epoch, in order, each drawn when called; several graphs take turns as the recipe says."""
-    by_graph = [_draws(graph, recipe, seed, epoch, place) for place, graph in enumerate(graphs)]
-    random = stream(seed, "order", epoch)
+    """The batches of an epoch in order, each drawn when called."""
+    by_graph = [_draws(graph, recipe, seed, epoch, index) for index, graph in enumerate(graphs)]
+    rng = stream(seed, "order", epoch)
     if recipe.mixture == "size":
         draws = [draw for part in by_graph for draw in part]
-        order = random.permutation(len(draws)) if len(graphs) > 1 else np.arange(len(draws))
-        return [draws[i] for i in order[: recipe.steps_per_epoch or None]]
-    sizes = np.array([len(graph) for graph in graphs], float)
-    shares = np.sqrt(sizes) if recipe.mixture == "sqrt" else np.ones(len(graphs))
-    chosen = random.choice(len(graphs), recipe.steps_per_epoch or sum(map(len, by_graph)), p=shares / shares.sum())
-    turns = np.zeros(len(graphs), int)
-    result = []
-    for place in chosen:
-        part = by_graph[place]
-        result.append(part[turns[place] % len(part)])  # a small graph may come around again
-        turns[place] += 1
+        order = rng.permutation(len(draws)) if len(graphs) > 1 else np.arange(len(draws))
+        result = [draws[i] for i in order[: recipe.steps_per_epoch or None]]
+    else:
+        result = _mixed(graphs, by_graph, recipe, rng)
+    if recipe.relation_every:
+        first = recipe.relation_every - 1
+        for step in range(first, len(result), recipe.relation_every):
+            result[step] = partial(_for_relations, result[step])
     return result
 
 
 def facts_between(graph: KnowledgeGraph, targets: np.ndarray) -> np.ndarray:
-    """The targets [B, 3] and all facts of the graph that join the same two entities, either way: [F, 3]."""
+    """The targets [B, 3] and all facts that connect the same two entities in either direction: [F, 3]."""
     found = [targets]
     for head, tail in ((0, 2), (2, 0)):
         between = graph.relations_between(targets[:, head], targets[:, tail])
@@ -65,7 +73,23 @@ def facts_between(graph: KnowledgeGraph, targets: np.ndarray) -> np.ndarray:
     return np.concatenate(found).astype(np.int64)
 
 
-def _draws(graph: KnowledgeGraph, recipe: Recipe, seed: int, epoch: int, place: int) -> list[Draw]:
+def _mixed(
+    graphs: Sequence[KnowledgeGraph], by_graph: list[list[Draw]], recipe: Recipe, rng: np.random.Generator
+) -> list[Draw]:
+    """Draw a graph for every step, with probabilities that do not follow the number of its targets."""
+    sizes = np.array([len(graph) for graph in graphs], float)
+    shares = np.sqrt(sizes) if recipe.mixture == "sqrt" else np.ones(len(graphs))
+    chosen = rng.choice(len(graphs), recipe.steps_per_epoch or sum(map(len, by_graph)), p=shares / shares.sum())
+    turns = np.zeros(len(graphs), int)
+    result = []
+    for index in chosen:
+        part = by_graph[index]
+        result.append(part[turns[index] % len(part)])  # a small graph may come around again
+        turns[index] += 1
+    return result
+
+
+def _draws(graph: KnowledgeGraph, recipe: Recipe, seed: int, epoch: int, index: int) -> list[Draw]:
     messages, targets = graph, graph.triplets
     if recipe.targets == "held-out":
         messages, targets = _split_once(graph, recipe, seed)
@@ -74,21 +98,25 @@ def _draws(graph: KnowledgeGraph, recipe: Recipe, seed: int, epoch: int, place: 
     targets = targets.astype(np.int64)
     if recipe.inverses:
         targets = np.concatenate([targets, graph.inverted(targets)])
-    order = stream(seed, "targets", epoch, place).permutation(len(targets))
+    order = stream(seed, "targets", epoch, index).permutation(len(targets))
     size = recipe.batch_size or len(targets)
     if recipe.batch_nodes:
         size = min(size, max(recipe.batch_nodes // graph.num_entities, 1))
     parts = [order[start : start + size] for start in range(0, len(order), size)]
-    if recipe.sides == "halves":  # which half a target is in depends on its batch, so each batch draws its own
-        names = [("negatives", place, epoch, number) for number in range(len(parts))]
-        return [
-            partial(_batch, graph, messages, recipe, targets[p], seed, n) for p, n in zip(parts, names, strict=True)
-        ]
-    whole = _batch(graph, messages, recipe, targets, seed, ("negatives", place, 0 if recipe.fixed_negatives else epoch))
-    return [partial(Batch, messages, whole.rows[part]) for part in parts]
+    draw = partial(_queries if _ranks_all(graph, recipe, size) else _with_negatives, graph, messages, recipe)
+    if recipe.loss == "softmax" or recipe.sides == "halves":  # the sides depend on the batch, so each draws its own
+        names = [("negatives", index, epoch, number) for number in range(len(parts))]
+        return [partial(draw, targets[part], seed, name) for part, name in zip(parts, names, strict=True)]
+    whole = draw(targets, seed, ("negatives", index, 0 if recipe.fixed_negatives else epoch))
+    return [partial(Batch, messages, whole.rows[part], graph) for part in parts]
 
 
-def _batch(
+def _ranks_all(graph: KnowledgeGraph, recipe: Recipe, size: int) -> bool:
+    """Whether a batch ranks each target against all entities."""
+    return recipe.loss == "softmax" and size * graph.num_entities <= recipe.softmax_bound
+
+
+def _with_negatives(
     graph: KnowledgeGraph,
     messages: KnowledgeGraph,
     recipe: Recipe,
@@ -96,7 +124,7 @@ def _batch(
     seed: int,
     names: tuple[str | int, ...],
 ) -> Batch:
-    """Targets with negatives from the stream called `names`."""
+    """Targets with negatives."""
     negatives = corrupt(
         graph,
         targets,
@@ -107,7 +135,25 @@ def _batch(
         strict=recipe.strict,
         random=stream(seed, *names),
     )
-    return Batch(messages, np.concatenate([targets[:, None], negatives], axis=1))
+    return Batch(messages, np.concatenate([targets[:, None], negatives], axis=1), graph)
+
+
+def _queries(
+    graph: KnowledgeGraph,
+    messages: KnowledgeGraph,
+    recipe: Recipe,
+    targets: np.ndarray,
+    seed: int,
+    names: tuple[str | int, ...],
+) -> Batch:
+    """Targets turned so that the entity asked for is the tail."""
+    column = asked_column(len(targets), recipe.sides, stream(seed, *names))
+    turned = np.where((column == HEAD)[:, None], graph.inverted(targets), targets)
+    return Batch(messages, turned[:, None], graph, "tails")
+
+
+def _for_relations(draw: Draw) -> Batch:
+    return draw().for_relations()
 
 
 def _split_once(graph: KnowledgeGraph, recipe: Recipe, seed: int) -> tuple[KnowledgeGraph, np.ndarray]:

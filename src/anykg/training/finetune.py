@@ -21,7 +21,8 @@ from anykg.evaluation.metrics import summarise
 from anykg.evaluation.protocol import PROTOCOLS
 from anykg.graph.graph import KnowledgeGraph
 from anykg.graph.split import hold_out
-from anykg.models.base import LinkPredictor, Recipe
+from anykg.models.base import LinkPredictor
+from anykg.models.recipe import Recipe
 from anykg.models.store import MODEL_FILE, WEIGHTS_FILE, load_tensors, read_description, restore, save_weights
 from anykg.seeds import stream
 from anykg.training.loop import OnEpoch, Report, TrainingGraph, train

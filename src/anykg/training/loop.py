@@ -13,10 +13,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from anykg.atomic import write_text
@@ -25,17 +24,17 @@ from anykg.evaluation.evaluate import evaluate
 from anykg.evaluation.metrics import METRICS, summarise
 from anykg.evaluation.protocol import PROTOCOLS
 from anykg.graph.graph import KnowledgeGraph
-from anykg.models.base import LinkPredictor, Recipe
+from anykg.models.base import LinkPredictor
+from anykg.models.recipe import Recipe
 from anykg.models.store import MODEL_FILE, load_tensors, restore, save_description, save_tensors, save_weights
 from anykg.provenance import provenance
-from anykg.seeds import derive, stream
+from anykg.seeds import derive
 from anykg.training.adam import Adam
-from anykg.training.epoch import draw_epoch, facts_between, message_graph
-from anykg.training.losses import loss_of
-from anykg.training.workers import WorkerLost, Workers
+from anykg.training.epoch import draw_epoch, message_graph
+from anykg.training.step import learning_rate, optimizer_for, refuse_unsupported, repeatable, take_step, torch_threads
+from anykg.training.workers import ALONE, WorkerLost, Workers
 
 LAST_FILE, LOG_FILE = "last.safetensors", "log.jsonl"
-ALONE = Workers()
 SAVE_SECONDS = 60.0
 """At most this much training is lost to a kill, and the validation that was under way."""
 
@@ -97,6 +96,7 @@ def train(
     task, metric, sign = _selection(recipe)
     if recipe.epochs and not list(model.parameters()):
         raise ConfigError(f"{name} has no parameters: there is nothing to train.")
+    refuse_unsupported(name, model, recipe)
     trained = {
         "datasets": [g.name for g in graphs],
         "digests": [[g.train.digest, g.valid.digest] for g in graphs],
@@ -104,7 +104,7 @@ def train(
         "recipe": asdict(recipe),
         "seed": seed,
     } | ({"started_from": started_from} if started_from else {})
-    optimizer = Adam(model.parameters(), weight_decay=recipe.weight_decay, decoupled=recipe.optimizer == "adamw")
+    optimizer = optimizer_for(model, recipe)
     state = _State()
     if workers.leads and (out / MODEL_FILE).exists() and not resume:
         raise ConfigError(f"{out}: holds a model already; pass --resume to go on with its training, or another --out.")
@@ -123,17 +123,17 @@ def train(
         save_tensors(out / LAST_FILE, _tensors(model, optimizer), {"state": asdict(state), "trained": trained})
         write_text(out / LOG_FILE, "".join(json.dumps(line) + "\n" for line in state.log))
 
-    with _stop_requested() as stopped, _repeatable():
+    with _stop_requested() as stopped, repeatable():
         while state.epoch < recipe.epochs and not _exhausted(state, recipe):
             batches = draw_epoch(sources, recipe, seed, state.epoch)
             model.train()
             for step in range(state.step, len(batches)):
-                graph, rows = batches[step]()
-                number = derive(seed, "step", state.epoch, step)
-                rate = _rate(recipe, (state.epoch + step / len(batches)) / recipe.epochs)
+                batch, number = batches[step](), derive(seed, "step", state.epoch, step)
+                done = (state.epoch + step / len(batches)) / recipe.epochs
+                rate = learning_rate(recipe, state.epoch * len(batches) + step, done)
                 try:
-                    with _threads(1 if model.one_thread else None):
-                        loss, stop = _step(model, optimizer, rate, graph, rows, recipe, number, workers, stopped())
+                    with torch_threads(1 if model.one_thread else None):
+                        loss, stop = take_step(model, optimizer, rate, batch, recipe, number, workers, stopped())
                 except WorkerLost as error:
                     save_last()  # the weights are those before the step
                     raise Interrupted(f"{error} Go on with --resume --out {out}.") from error
@@ -156,7 +156,7 @@ def train(
                 # With nothing to select on, the last weights are the best there are; of equally good ones too: where
                 # validation is too easy to tell them apart, those that were trained longer know more of other graphs.
                 better = value is None or state.best is None or sign * value > sign * state.best
-                if (better or value == state.best) and workers.leads:
+                if (better or value == state.best or recipe.keep == "last") and workers.leads:
                     save_weights(out, model, record)
                 state.best, state.stale = (value, 0) if better else (state.best, state.stale + 1)
             record["seconds"] = round(time.monotonic() - started, 3)
@@ -173,46 +173,6 @@ def train(
     best, _ = load_tensors(out / "weights.safetensors")
     restore(model, best, out / "weights.safetensors")
     return model.eval()
-
-
-def _step(
-    model: LinkPredictor,
-    optimizer: Adam,
-    rate: float,
-    graph: KnowledgeGraph,
-    rows: np.ndarray,
-    recipe: Recipe,
-    seed: int,
-    workers: Workers,
-    stopped: bool,
-) -> tuple[float, bool]:
-    """The loss of the whole batch, and whether any worker was asked to stop."""
-    device = next(model.parameters()).device
-    batch = torch.from_numpy(rows).to(device)
-    shares = workers.shares(len(batch), recipe.pieces)
-    targets = None if len(shares) == workers.size == 1 else batch[:, 0]
-    if recipe.hide_pairs and stream(seed, "hide pairs").random() < recipe.hide_pairs:
-        targets = torch.from_numpy(facts_between(graph, rows[:, 0])).to(device)
-    value = torch.zeros((), device=device)
-    for share in shares:
-        part = model.compiled_loss(graph, batch[share], recipe)
-        if part is None:
-            part = loss_of(model.training_scores(graph, batch[share], seed, targets), recipe)
-        loss = part * ((share.stop - share.start) / len(batch))  # losses are means over rows
-        loss.backward()
-        value += loss.detach()
-    asked = torch.tensor(float(stopped), device=device)
-    if workers.size > 1:
-        for parameter in model.parameters():
-            if parameter.grad is None:
-                parameter.grad = torch.zeros_like(parameter)
-        workers.add_up([*(p.grad for p in model.parameters() if p.grad is not None), value, asked])
-    if recipe.gradient_norm:
-        torch.nn.utils.clip_grad_norm_(model.parameters(), recipe.gradient_norm)
-    optimizer.step(rate)
-    if not np.isfinite(value.item()):
-        raise ConfigError(f"The loss became {value.item()}; lower the learning rate (now {recipe.lr}).")
-    return value.item(), bool(asked.item())
 
 
 def _validate(
@@ -251,11 +211,6 @@ def _exhausted(state: _State, recipe: Recipe) -> bool:
     return recipe.patience > 0 and state.stale >= recipe.patience
 
 
-def _rate(recipe: Recipe, done: float) -> float:
-    """The learning rate after a share of the training."""
-    return recipe.lr * (1 - done) if recipe.schedule == "linear" else recipe.lr
-
-
 def _tensors(model: LinkPredictor, optimizer: Adam) -> dict[str, Tensor]:
     """Weights and optimiser state under one roof: they must never be of different steps."""
     kept = {"model": model.state_dict(), "optimizer": optimizer.tensors()}
@@ -289,30 +244,6 @@ def _changes(before: dict[str, Any], now: dict[str, Any]) -> str:
 
 def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
     return {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
-
-
-@contextmanager
-def _threads(count: int | None) -> Iterator[None]:
-    """Let torch use so many threads, or as many as it did."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(count or before)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-@contextmanager
-def _repeatable() -> Iterator[None]:
-    """Let torch add gradients of equal indices in a fixed order, whatever the threads do; warn where it cannot."""
-    mode, memory = torch.get_deterministic_debug_mode(), cast(Any, torch.utils.deterministic)
-    fill, memory.fill_uninitialized_memory = memory.fill_uninitialized_memory, False  # it costs time and helps nobody
-    torch.set_deterministic_debug_mode("warn")
-    try:
-        yield
-    finally:
-        torch.set_deterministic_debug_mode(mode)
-        memory.fill_uninitialized_memory = fill
 
 
 @contextmanager

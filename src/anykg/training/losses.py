@@ -1,4 +1,7 @@
-"""Losses of scores [B, 1 + K]: the target's in column 0, its negatives' after it. All return a mean."""
+"""Losses of scores [B, 1 + K], the target's in column 0 and its negatives' after it, or of scores of all answers.
+
+All are means over the targets.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from anykg.models.base import Recipe
+from anykg.models.recipe import Recipe
 
 
 def loss_of(scores: Tensor, recipe: Recipe) -> Tensor:
@@ -17,6 +20,8 @@ def loss_of(scores: Tensor, recipe: Recipe) -> Tensor:
         return balanced(scores)
     if recipe.loss == "self-adversarial":
         return self_adversarial(scores)
+    if recipe.loss == "softmax":
+        return softmax(scores, torch.zeros(len(scores), dtype=torch.long, device=scores.device))
     return margin(scores, recipe.margin)
 
 
@@ -40,3 +45,17 @@ def self_adversarial(scores: Tensor) -> Tensor:
 def margin(scores: Tensor, gap: float) -> Tensor:
     """How far each negative comes within `gap` of its target, averaged."""
     return torch.relu(gap - scores[:, :1] + scores[:, 1:]).mean()
+
+
+def softmax(scores: Tensor, answers: Tensor, known: tuple[Tensor, Tensor] | None = None) -> Tensor:
+    """Cross-entropy of the answers [B] under the softmax of scores [B, C].
+
+    `known` are (rows, columns) of correct answers; except for the answer itself they are masked.
+    """
+    if known is not None:
+        rows, columns = known
+        mask = torch.zeros(scores.shape, dtype=torch.bool, device=scores.device)
+        mask[rows, columns] = True
+        mask[torch.arange(len(scores), device=scores.device), answers] = False
+        scores = scores.masked_fill(mask, float("-inf"))
+    return F.cross_entropy(scores, answers)

@@ -16,6 +16,7 @@ ROUNDS = 30
 """How often a negative that is a known fact is drawn again. Where nearly everything is a fact, one may remain."""
 
 HEAD, RELATION, TAIL = 0, 1, 2
+Sides = Literal["tail", "either", "halves"]
 
 
 def corrupt(
@@ -24,7 +25,7 @@ def corrupt(
     *,
     entities: int,
     relations: int = 0,
-    sides: Literal["tail", "either", "halves"] = "tail",
+    sides: Sides = "tail",
     inverses: bool = False,
     strict: bool = True,
     random: np.random.Generator,
@@ -35,21 +36,17 @@ def corrupt(
     """
     count = len(targets)
     column = np.full((count, entities + relations), RELATION)
-    if sides == "tail":
-        column[:, :entities] = TAIL
-    elif sides == "either":
+    if sides == "either":
         column[:, :entities] = np.where(random.random((count, entities)) < 0.5, HEAD, TAIL)
     else:
-        half = (count + (int(random.integers(2)) if count % 2 else 0)) // 2
-        column[:half, :entities] = TAIL
-        column[half:, :entities] = HEAD
+        column[:, :entities] = asked_column(count, sides, random)[:, None]
     sizes = np.array([known.num_entities, known.num_relations * (2 if inverses else 1), known.num_entities])
     negatives = np.repeat(targets[:, None], entities + relations, axis=1)  # [B, K, 3]
     again = np.ones(column.shape, bool)
     for _ in range(ROUNDS if strict else 1):
-        place = column[again]
+        drawn = column[again]
         rows = negatives[again]
-        rows[np.arange(len(place)), place] = np.floor(random.random(len(place)) * sizes[place])
+        rows[np.arange(len(drawn)), drawn] = np.floor(random.random(len(drawn)) * sizes[drawn])
         negatives[again] = rows
         if not strict:
             break
@@ -57,3 +54,14 @@ def corrupt(
         if not again.any():
             break
     return negatives
+
+
+def asked_column(count: int, sides: Sides, random: np.random.Generator) -> np.ndarray:
+    """Which end of each of `count` targets is asked for, HEAD or TAIL: int [count]."""
+    column = np.full(count, TAIL)
+    if sides == "either":
+        column[random.random(count) < 0.5] = HEAD
+    elif sides == "halves":
+        half = (count + (int(random.integers(2)) if count % 2 else 0)) // 2
+        column[half:] = HEAD
+    return column

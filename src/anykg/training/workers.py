@@ -62,6 +62,10 @@ class Workers(NamedTuple):
         return said[0]
 
 
+ALONE = Workers()
+"""One process."""
+
+
 def join_workers(device: torch.device) -> tuple[Workers, torch.device]:
     """This process among those that `torchrun` started, or alone, and its own device of the kind asked for."""
     size = int(os.environ.get("WORLD_SIZE", "1"))

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from anykg.models.base import Recipe
+from anykg.models.recipe import Recipe
 from anykg.training.epoch import draw_epoch, facts_between
 from graphs import random_graph
 

@@ -14,11 +14,12 @@ from safetensors.torch import load_file, save_file
 
 from anykg.errors import CheckpointError, ConfigError, InputError, Interrupted
 from anykg.graph.split import hold_out
-from anykg.models.base import Recipe
 from anykg.models.homogeneous import GraphConv
+from anykg.models.recipe import Recipe
 from anykg.models.store import load_model, load_tensors, save_tensors
 from anykg.training import loop
 from anykg.training.loop import Report, TrainingGraph, train
+from anykg.training.step import repeatable, torch_threads
 from graphs import random_graph
 
 RECIPE = replace(GraphConv.recipe, epochs=3, batch_size=16)
@@ -300,7 +301,7 @@ def test_equal_indices_add_up_alike_on_several_threads() -> None:
     ids = torch.from_numpy(np.random.default_rng(0).integers(0, 50, 40_000))
     gradient = torch.from_numpy(np.random.default_rng(1).normal(size=(40_000, 32)).astype(np.float32))
     found = []
-    with loop._repeatable(), loop._threads(4):
+    with repeatable(), torch_threads(4):
         for _ in range(8):
             table = torch.zeros(50, 32, requires_grad=True)
             table[ids].backward(gradient)
@@ -315,6 +316,8 @@ def test_pairs_are_hidden_in_as_many_steps_as_asked(share: float, edges: set[boo
     told = []
 
     class Listening(GraphConv):
+        hides_facts = True
+
         def training_scores(self, graph, rows, seed, targets=None):  # type: ignore[no-untyped-def]
             told.append(targets is not None)
             assert targets is None or len(targets) >= len(rows)

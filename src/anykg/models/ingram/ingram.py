@@ -19,16 +19,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from anykg.errors import CheckpointError, ConfigError
 from anykg.graph.graph import KnowledgeGraph
-from anykg.models.base import LinkPredictor, Recipe, Symmetry
+from anykg.models.base import LinkPredictor, Symmetry, without_targets
 from anykg.models.ingram.affinity import relation_graph
 from anykg.models.ingram.segment import Arrivals, arrivals, attend
+from anykg.models.recipe import Recipe
 from anykg.seeds import torch_stream
 
 _GAIN = math.sqrt(2)  # of ReLU
@@ -193,6 +193,8 @@ class InGram(LinkPredictor):
         "relation_layers": ("2", "3", "4"),
     }
 
+    reads_direction = False  # a product of three vectors
+
     def __init__(self, config: InGramConfig = InGramConfig()) -> None:  # noqa: B008 - frozen
         super().__init__()
         self.config = config
@@ -220,7 +222,7 @@ class InGram(LinkPredictor):
 
     def training_scores(self, graph: KnowledgeGraph, rows: Tensor, seed: int, targets: Tensor | None = None) -> Tensor:
         """As the contract says, from one draw of the inputs; targets that are facts are taken out of the graph."""
-        graph = _without(graph, (rows[:, 0] if targets is None else targets).cpu().numpy())
+        graph = without_targets(graph, rows, targets)
         encoded = self._encode(graph, seed, samples=1)
         return self.score_triplets(encoded, rows.reshape(-1, 3)).view(rows.shape[:2])
 
@@ -346,16 +348,6 @@ def _renamed(weights: Mapping[str, Tensor], config: InGramConfig) -> dict[str, T
             else:
                 ours[f"{mine}.bins"] = weights[f"{layer}.attn_bin"].squeeze(-1)
     return ours
-
-
-def _without(graph: KnowledgeGraph, triplets: np.ndarray) -> KnowledgeGraph:
-    """The graph without those of the triplets [B, 3], told from either end, that are its facts."""
-    known = triplets[graph.contains(triplets)]
-    if not len(known):
-        return graph
-    inverse = known[:, 1] >= graph.num_relations
-    known[inverse] = graph.inverted(known[inverse])
-    return graph.subset(~graph.with_triplets(known).contains(graph.triplets))
 
 
 def _products(asked: Tensor, vectors: Tensor, candidates: Tensor | None) -> Tensor:

@@ -32,10 +32,11 @@ from anykg.errors import ConfigError
 from anykg.graph.bfs import look_up, unreached
 from anykg.graph.distances import distance_table, triplet_distances
 from anykg.graph.graph import KnowledgeGraph
-from anykg.models.base import EncodedGraph, LinkPredictor, Recipe, Symmetry
+from anykg.models.base import EncodedGraph, LinkPredictor, Symmetry, without_targets
 from anykg.models.isdea.folded import folded_scalars
 from anykg.models.isdea.fused import can_fuse, fused_loss, fused_scores
 from anykg.models.isdea.packed import Packed, Part
+from anykg.models.recipe import Recipe
 
 ROWS = 2**17
 """Rows (triplets, or pairs of entity and relation) computed at once when scoring."""
@@ -131,12 +132,15 @@ class ISDEA(LinkPredictor):
         return torch.cat([self._scores(encoded.graph, triplets[block]) for block in _blocks(len(triplets), ROWS // 4)])
 
     def training_scores(self, graph: KnowledgeGraph, rows: Tensor, seed: int, targets: Tensor | None = None) -> Tensor:
-        del seed, targets  # held out of the graph
-        return self._scores(graph, rows.reshape(-1, 3)).view(rows.shape[:2])
+        del seed
+        return self._scores(without_targets(graph, rows, targets), rows.reshape(-1, 3)).view(rows.shape[:2])
 
-    def compiled_loss(self, graph: KnowledgeGraph, rows: Tensor, recipe: Recipe) -> Tensor | None:
+    def compiled_loss(
+        self, graph: KnowledgeGraph, rows: Tensor, recipe: Recipe, targets: Tensor | None = None
+    ) -> Tensor | None:
         if not (recipe.loss == "bce" and self._folds and can_fuse(self)):
             return None
+        graph = without_targets(graph, rows, targets)  # the same graph where the recipe holds targets out of it
         asked, moves = rows.numpy().reshape(-1, 3), self._moves(graph.num_relations)
         scalars, steps = folded_scalars(graph, self.config.layers), distance_features(graph, asked)
         return fused_loss(self, moves, scalars, asked, steps, rows.shape[1] - 1, recipe.positive_weight)

@@ -348,14 +348,39 @@ def read_out(states: Tensor, query: Tensor, hidden: nn.Linear, last: nn.Linear) 
     width = states.shape[-1]
     own, other = hidden.weight[:, :width], hidden.weight[:, width:]  # [2D, D] each
     offsets = F.linear(query, other, hidden.bias)  # [B, 2D]
-    if torch.is_grad_enabled() or not _fused(states):
+    if not _fused(states):
         scores: Tensor = last(F.relu(F.linear(states, own) + offsets[:, None])).squeeze(-1)
         return scores
-    from anykg.models.nbf.kernels import layer_kernels
+    scores = _ReadOut.apply(states, offsets, own, last.weight[0])  # type: ignore[no-untyped-call]
+    return scores + last.bias
 
-    scores = states.new_empty(states.shape[:2])
-    layer_kernels(width).read_out(
-        _flat(states), _flat(scores), states.shape[1], _flat(offsets), _flat(own.T), _flat(last.weight),
-        np.float32(last.bias.item()),
-    )  # fmt: skip
-    return scores
+
+class _ReadOut(torch.autograd.Function):
+    """last . ReLU(own @ state + offset), [B, N]; keeps nothing but the states."""
+
+    @staticmethod
+    def forward(ctx: Any, states: Tensor, offsets: Tensor, own: Tensor, last: Tensor) -> Tensor:
+        from anykg.models.nbf.kernels import layer_kernels
+
+        ctx.save_for_backward(states, offsets, own, last)
+        scores = states.new_empty(states.shape[:2])
+        layer_kernels(states.shape[-1]).read_out(
+            _flat(states), _flat(scores), states.shape[1], _flat(offsets), _flat(own.T), _flat(last), np.float32(0)
+        )
+        return scores
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, ...]:
+        from anykg.models.nbf.kernels import layer_kernels
+
+        states, offsets, own, last = ctx.saved_tensors
+        queries, count, width = states.shape
+        pieces = -(-8 // max(queries, 1))
+        grad_states = torch.empty_like(states, memory_format=torch.contiguous_format)
+        grad_own = states.new_empty(queries * pieces, width, 2 * width)
+        grad_offsets, grad_last = (states.new_empty(queries, pieces, 2 * width) for _ in range(2))
+        layer_kernels(width).read_out_backward(
+            _flat(states), _flat(grad), count, pieces, _flat(offsets), _flat(own.T), _flat(own), _flat(last),
+            _flat(grad_states), _flat(grad_own), _flat(grad_offsets), _flat(grad_last),
+        )  # fmt: skip
+        return grad_states, grad_offsets.sum(1), grad_own.sum(0).T, grad_last.sum((0, 1))

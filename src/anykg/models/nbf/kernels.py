@@ -117,6 +117,7 @@ class LayerKernels(NamedTuple):
     backward_rows: Any
     backward_edges: Any
     read_out: Any
+    read_out_backward: Any
 
 
 @lru_cache
@@ -273,4 +274,48 @@ def layer_kernels(width: int) -> LayerKernels:
                 positive = larger(load(hidden, i * D2, D2), splat(np.float32(0), D2))
                 scores[first + i] = total(multiply(positive, load(last, 0, D2))) + constant
 
-    return LayerKernels(forward, backward_rows, backward_edges, read_out)
+    @njit(cache=True, parallel=True)
+    def read_out_backward(  # type: ignore[no-untyped-def]
+        states, grad_scores, count, pieces, offsets, linear, linear_t, last, grad_states, grad_linear, grad_offsets,
+        grad_last,
+    ):  # fmt: skip
+        """From grad_scores [B * N] to grad_states [B * N, D] and partial sums of the parameters' gradients.
+
+        Query b is cut into `pieces` tasks with sums of their own: grad_linear [B * pieces, D, 2D], grad_offsets and
+        grad_last [B * pieces, 2D]. `linear` is [D, 2D], `linear_t` its transpose.
+        """
+        for task in prange(len(grad_last) // D2):
+            query, piece = task // pieces, task % pieces
+            stop = query * count + count * (piece + 1) // pieces
+            sums = np.zeros(D * D2, np.float32)
+            of_offsets, of_last = splat(np.float32(0), D2), splat(np.float32(0), D2)
+            own = np.zeros(TILE * D, np.float32)
+            hidden = np.zeros(TILE * D2, np.float32)
+            grad_own = np.zeros(TILE * D, np.float32)
+            for first in range(query * count + count * piece // pieces, stop, TILE):
+                height = min(TILE, stop - first)
+                for i in range(TILE):
+                    store(hidden, i * D2, load(offsets, query * D2, D2))
+                    store(grad_own, i * D, splat(np.float32(0), D))
+                for i in range(height):
+                    store(own, i * D, load(states, (first + i) * D, D))
+                _product(own, 0, D, 1, linear, hidden, TILE, D, D2)
+                for i in range(TILE):
+                    if i < height:
+                        before = load(hidden, i * D2, D2)
+                        grad = splat(grad_scores[first + i], D2)
+                        of_last = multiply_add(where_positive(before, before), grad, of_last)
+                        grad = where_positive(before, multiply(grad, load(last, 0, D2)))
+                        of_offsets = add(of_offsets, grad)
+                        store(hidden, i * D2, grad)
+                    else:
+                        store(hidden, i * D2, splat(np.float32(0), D2))
+                _product(hidden, 0, D2, 1, linear_t, grad_own, TILE, D2, D)
+                _product(own, 0, 1, D, hidden, sums, D, TILE, D2)
+                for i in range(height):
+                    store(grad_states, (first + i) * D, load(grad_own, i * D, D))
+            grad_linear[task * D * D2 : (task + 1) * D * D2] = sums
+            store(grad_offsets, task * D2, of_offsets)
+            store(grad_last, task * D2, of_last)
+
+    return LayerKernels(forward, backward_rows, backward_edges, read_out, read_out_backward)

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from anykg.errors import ConfigError
 from anykg.graph.graph import KnowledgeGraph
-from anykg.models.base import Recipe, Symmetry
+from anykg.models.base import Symmetry
 from anykg.models.nbf.aggregate import PNA_PARTS, aggregate
 from anykg.models.nbf.edges import RelationalEdges
 from anykg.models.nbf.fast import Queries, propagate, read_out
@@ -35,6 +35,7 @@ from anykg.models.nbf.queries import (
     without_facts,
 )
 from anykg.models.nbf.relation_graph import entity_graph
+from anykg.models.recipe import Recipe
 from anykg.seeds import torch_stream
 
 
@@ -139,15 +140,21 @@ class NBFNet(BellmanFordPredictor):
         return 4 * parts * encoded.num_entities * self.config.width
 
     def training_scores(self, graph: KnowledgeGraph, rows: Tensor, seed: int, targets: Tensor | None = None) -> Tensor:
+        encoded = self._encode_without(graph, rows[:, 0] if targets is None else targets)
+        scores = self.score_triplets(encoded, as_queries(rows, graph.num_relations))
+        return scores.view(rows.shape[:2])
+
+    def training_tail_scores(self, graph: KnowledgeGraph, queries: Tensor, hidden: Tensor) -> Tensor:
+        return self.score_tails(self._encode_without(graph, hidden), *queries.unbind(1))
+
+    def _encode_without(self, graph: KnowledgeGraph, hidden: Tensor) -> Encoded:
+        """The graph to train on, without the facts `hidden` [G, 3]."""
         if graph.num_relations != self.config.num_relations:
             raise ConfigError(
                 f"NBFNet learns the vectors of one graph's relations, here {self.config.num_relations}, but another "
                 f"graph to learn from has {graph.num_relations}; train it on one graph."
             )
-        keep = without_facts(graph, (rows[:, 0] if targets is None else targets).cpu().numpy())
-        encoded = replace(self._encode_trained(graph), keep=keep)
-        scores = self.score_triplets(encoded, as_queries(rows, graph.num_relations))
-        return scores.view(rows.shape[:2])
+        return replace(self._encode_trained(graph), keep=without_facts(graph, hidden.cpu().numpy()))
 
     def _states(self, encoded: Encoded, queries: Tensor, rows: Tensor | None = None) -> Tensor:
         """States [Q, N, D] for queries [Q, 2], or [M, D] at rows q * N + entity."""

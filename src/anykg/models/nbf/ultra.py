@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from anykg.errors import CheckpointError
 from anykg.graph.graph import KnowledgeGraph
-from anykg.models.base import Recipe, Symmetry
+from anykg.models.base import Symmetry
 from anykg.models.nbf.edges import RelationalEdges
 from anykg.models.nbf.fast import Queries, propagate, read_out
 from anykg.models.nbf.queries import (
@@ -37,6 +37,7 @@ from anykg.models.nbf.queries import (
     without_facts,
 )
 from anykg.models.nbf.relation_graph import NUM_TYPES, entity_graph, relation_graph
+from anykg.models.recipe import Recipe
 
 KEPT_BYTES = 512 * 2**20
 """Relation vectors kept with an encoded graph; the oldest give way."""
@@ -186,6 +187,15 @@ class Ultra(BellmanFordPredictor):
             encoded.entities, vectors, tables, queries, keep=keep, targets=(which, nodes)
         )
         return scores.view(rows.shape[:2])
+
+    def training_tail_scores(self, graph: KnowledgeGraph, queries: Tensor, hidden: Tensor) -> Tensor:
+        encoded = self.encode(graph)
+        distinct, which = torch.unique(queries, dim=0, return_inverse=True)
+        relations, tables = torch.unique(distinct[:, 1] % graph.num_relations, return_inverse=True)
+        vectors = self.relation_network(encoded.relations, relations)
+        keep = without_facts(graph, hidden.cpu().numpy())
+        scores: Tensor = self.entity_network(encoded.entities, vectors, tables, distinct, keep=keep)
+        return scores[which]
 
     def query_bytes(self, encoded: Encoded) -> int:
         return 2 * 4 * encoded.num_entities * self.config.width

@@ -39,7 +39,8 @@ from torch.nn import functional as F
 
 from anykg.errors import ConfigError
 from anykg.graph.graph import KnowledgeGraph
-from anykg.models.base import LinkPredictor, Recipe, Symmetry
+from anykg.models.base import LinkPredictor, Symmetry
+from anykg.models.recipe import Recipe
 from anykg.models.rmpi.around import triplets_around
 from anykg.models.rmpi.kernels import Around, Enclosed, enclose
 from anykg.models.rmpi.ranges import range_sums
@@ -103,6 +104,7 @@ class RMPI(LinkPredictor):
         validation_limit=1000,
     )
     symmetry = Symmetry.ENTITIES_ONLY
+    hides_facts = False
 
     def __init__(self, config: RMPIConfig = RMPIConfig()) -> None:  # noqa: B008 - frozen
         super().__init__()
