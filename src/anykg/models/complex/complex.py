@@ -21,8 +21,9 @@ from torch import Tensor
 from anykg.errors import ConfigError
 from anykg.graph.graph import KnowledgeGraph
 from anykg.graph.vocabulary import Vocabulary
-from anykg.models.base import LinkPredictor, Recipe, Symmetry
+from anykg.models.base import LinkPredictor, Symmetry
 from anykg.models.complex.vectors import product, product_conjugate
+from anykg.models.recipe import Recipe
 
 
 @dataclass(frozen=True)
