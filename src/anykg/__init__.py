@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from anykg.answers.predict import predict as predict
     from anykg.answers.questions import Question as Question
     from anykg.answers.results import Result as Result
+    from anykg.answers.schema import schema as schema
     from anykg.answers.score import score as score
     from anykg.answers.table import Answers as Answers
     from anykg.answers.trained import train as train
@@ -48,6 +49,7 @@ _LAZY = {
     "predict": "anykg.answers.predict:predict",
     "read_graph": "anykg.io.catalog:as_graph",
     "rules": "anykg.rules:",  # the package itself, which is callable
+    "schema": "anykg.answers.schema:schema",
     "score": "anykg.answers.score:score",
     "train": "anykg.answers.trained:train",
 }

@@ -23,7 +23,7 @@ from anykg.evaluation.metrics import HITS
 from anykg.evaluation.protocol import Target
 from anykg.evaluation.strata import STRATA
 from anykg.graph.graph import COLUMNS, RELATION, KnowledgeGraph
-from anykg.graph.twins import twins
+from anykg.graph.schema import redundant_relations
 from anykg.io.catalog import GraphLike
 from anykg.models.store import DEFAULT_MODEL
 from anykg.printable import printable
@@ -202,7 +202,7 @@ def check(
     loaded, info = graph_of(graph)
     scorer, called = model_of(model, name)
     wanted = FACTS[task] if facts is None else facts
-    alike = loaded.derive(twins)
+    alike = loaded.derive(redundant_relations)
     found = ask_back(scorer, hide(loaded, wanted, seed), task, alike, progress)
     curve = calibration.fit(found.best_questions, found.best_scores, found.best_right)
     path = calibration.place_of(loaded, scorer, task)

@@ -32,7 +32,7 @@ from anykg.errors import ConfigError, DataError, Interrupted, SettingError
 from anykg.evaluation.ranking import Limits, allowed_answers, encode, known_answers, scored, top
 from anykg.graph.graph import HEAD, RELATION, TAIL, KnowledgeGraph
 from anykg.graph.keys import find
-from anykg.graph.twins import twins
+from anykg.graph.schema import symmetric_relations
 from anykg.io.catalog import GraphLike
 from anykg.models.base import LinkPredictor
 from anykg.models.store import DEFAULT_MODEL
@@ -181,14 +181,6 @@ def log_one_more(graph: KnowledgeGraph) -> tuple[np.ndarray, np.ndarray]:
     at_least = last - np.searchsorted(by_kind, first + counts)
     beyond = last - np.searchsorted(by_kind, first + counts + 1)
     return keys, np.log((beyond + 0.5) / (at_least + 1))
-
-
-def symmetric_relations(graph: KnowledgeGraph) -> np.ndarray:
-    """Bool [R]: relations most of whose facts hold in both directions."""
-    result = np.zeros(graph.num_relations, bool)
-    alike = graph.derive(twins)
-    result[alike[alike[:, 1] == alike[:, 0] + graph.num_relations, 0]] = True
-    return result
 
 
 def _best_of(

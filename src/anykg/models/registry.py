@@ -71,6 +71,8 @@ class ModelRegistry:
 
 MODELS = ModelRegistry(
     {
+        "popularity": Row("anykg.models.floors:Popularity", "How often entities end facts of a relation: a floor."),
+        "pagerank": Row("anykg.models.floors:PageRank", "Random walks from the entity asked about: a floor."),
         "random": Row("anykg.models.random:RandomScorer", "Random scores: the floor of every table."),
         "gat": Row("anykg.models.homogeneous:GAT", "Attention over neighbours; ignores relation types."),
         "gin": Row("anykg.models.homogeneous:GIN", "Sum over neighbours and an MLP; ignores relation types."),
@@ -91,6 +93,14 @@ MODELS = ModelRegistry(
         ),
         "isdea+": Row(
             "anykg.models.isdea.isdea:ISDEA", "Any GNN made double equivariant: each relation against all others."
+        ),
+        "complex": Row(
+            "anykg.models.complex.complex:ComplEx",
+            "A complex vector for each name, fitted to one graph.",
+        ),
+        "schema": Row("anykg.models.schema:SchemaModel", "Which entities and directions fit a relation; a feature."),
+        "rulebook": Row(
+            "anykg.models.rulebook:Rulebook", "Rules with named relations and entities, mined on one graph."
         ),
         "uqer": Row("anykg.models.uqer:UQER", "Weighted clauses over any entities and relations; readable scores."),
     },

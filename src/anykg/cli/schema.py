@@ -1,0 +1,53 @@
+"""`anykg schema`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from anykg.cli.options import DataDir, GraphName, JsonOut, Text
+from anykg.cli.output import TextFormat
+from anykg.cli.reading import Reading, takes_reading
+
+EXAMPLES = """
+Describe the relations of a graph: functional, symmetric, one-way, duplicates and inverses, and which kinds of entities
+stand at either end, each with its support.
+
+Examples:
+
+  anykg schema facts.tsv
+
+  anykg schema atlas -k 5
+
+  anykg schema FB15k-237 --format json --out schema.json
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("schema", help=EXAMPLES)(schema)
+
+
+@takes_reading()
+def schema(
+    graph: GraphName,
+    k: Annotated[int, typer.Option("-k", help="Relations to print, those with most facts first.", min=1)] = 50,
+    output: Text = TextFormat.TABLE,
+    out: JsonOut = None,
+    *,
+    reading: Reading,
+    data_dir: DataDir = None,
+) -> None:
+    from dataclasses import replace
+
+    from anykg.answers.schema import schema as run
+    from anykg.atomic import write_text
+    from anykg.cli.loading import graph_named
+    from anykg.cli.output import refuse_overwrite, write_result
+
+    refuse_overwrite(out, graph)
+    found = replace(run(graph_named(graph, data_dir, reading)), shown=k)
+    if out:
+        write_text(out, found.to_json() + "\n")
+    write_result(found, "json" if output is TextFormat.JSON else None)

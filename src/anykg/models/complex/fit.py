@@ -1,0 +1,84 @@
+"""Fit ComplEx to a graph within a time budget."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+import torch
+
+from anykg.errors import DataError
+from anykg.graph.graph import KnowledgeGraph
+from anykg.models.complex.complex import ComplEx, ComplExConfig, name_keys
+from anykg.models.complex.vectors import Queries, StepSettings, Vectors, matmul_dtype, train_step
+from anykg.seeds import stream, torch_stream
+
+FULL_SOFTMAX = 20_000
+"""Entities up to which the softmax of a step is over all of them."""
+SAMPLE = 4_000
+"""Entities in the softmax of a step on larger graphs."""
+
+Progress = Callable[[int, int], None]
+
+
+def fit_complex(
+    graph: KnowledgeGraph,
+    *,
+    config: ComplExConfig = ComplExConfig(),  # noqa: B008 - frozen
+    seconds: float | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> ComplEx:
+    """Fit vectors to every entity and relation of a graph; see `fit_vectors`."""
+    return bound(fit_vectors(graph, config, seconds=seconds, seed=seed, progress=progress), graph, config)
+
+
+@torch.no_grad()
+def fit_vectors(
+    graph: KnowledgeGraph,
+    config: ComplExConfig,
+    *,
+    seconds: float | None = None,
+    seed: int = 0,
+    start: Vectors | None = None,
+    progress: Progress | None = None,
+) -> Vectors:
+    """Vectors fitted to the facts of a graph, in its own order.
+
+    Args:
+        graph: Its facts are learnt.
+        config: Size of the vectors and settings of the fit, `epochs` passes at most.
+        seconds: Stop after this time at the latest, also within a pass. With None the result depends on `seed` alone.
+        seed: Of the start and of the order of the facts.
+        start: Continue from these vectors of the same entities and relations, in place.
+        progress: Called with (done, total) steps.
+    """
+    if not len(graph):
+        raise DataError("ComplEx needs facts to fit, found a graph without any.")
+    started = time.monotonic()
+    queries = Queries.of(graph)
+    sample = config.sample or (SAMPLE if graph.num_entities > FULL_SOFTMAX else 0)
+    settings = StepSettings(config.lr, config.regularisation, config.relation_loss, sample, matmul_dtype())
+    generator = torch_stream(seed, "complex")
+    vectors = start or Vectors.draw(graph.num_entities, graph.num_relations, config.rank, config.scale, generator)
+    total = config.epochs * -(-2 * len(graph) // config.batch_size)
+    done = 0
+    for epoch in range(config.epochs):
+        for batch in queries.batches(config.batch_size, stream(seed, "complex", "batches", epoch)):
+            train_step(vectors, batch, settings, generator)
+            done += 1
+            if progress:
+                progress(min(done, total), total)
+            if seconds is not None and time.monotonic() - started > seconds:
+                return vectors
+    return vectors
+
+
+def bound(vectors: Vectors, graph: KnowledgeGraph, config: ComplExConfig) -> ComplEx:
+    """A model with these vectors under the names of the graph."""
+    rank = vectors.entities.shape[1] // 2
+    model = ComplEx(replace(config, num_entities=graph.num_entities, num_relations=graph.num_relations, rank=rank))
+    model.entity_keys, model.relation_keys = name_keys(graph.entities), name_keys(graph.relations)
+    model.entity_vectors, model.relation_vectors = vectors.entities, vectors.relations
+    return model.eval()

@@ -1,0 +1,271 @@
+"""Rules with named relations as a model: a candidate's score is the log-odds that one of its best rules is right.
+
+Rules are mined on a graph (`rules.named`) and kept with the names they mention, so a fitted rulebook answers on any
+graph that shares names with the one it was mined on, such as the same graph grown. Without rules of its own, the model
+mines those of the graph it is asked about. Either way, relabelling a graph relabels the rules and changes no score.
+
+The confidences of the five best rules that fire are combined by noisy-or; ties are broken by the rules after them, then
+by how common the candidate is. A fact is never used to predict itself: no path leads through it, and where it is known
+the counts of a rule leave it out.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+import numba
+import numpy as np
+import polars as pl
+import torch
+from torch import Tensor
+
+from anykg.graph.graph import KnowledgeGraph
+from anykg.graph.vocabulary import Vocabulary
+from anykg.models.base import LinkPredictor, Symmetry
+from anykg.models.recipe import Recipe
+from anykg.progress import Progress
+from anykg.rules.kernels.joins import NONE, Adjacency, Items, Rules, adjacency, item_index, score_queries
+from anykg.rules.named import Mining, NamedRules, mine_named
+
+CHUNK = 32
+"""Queries that a thread scores with one set of buffers."""
+TIE_BREAK = 1e-3
+"""Weight of the rules after the best five, and of how common a candidate is."""
+FLOOR = 1e-4
+"""-log(1 - p) of a candidate for which no rule fires."""
+
+
+@dataclass(frozen=True)
+class RulebookConfig(Mining):
+    """How rules are mined and combined."""
+
+    decay: float = 0.5
+    """Weight of the n-th best rule relative to the one before it; 1 is noisy-or."""
+    sizes: tuple[int, ...] = ()
+    """Numbers of path rules, constant rules and bytes of names, of a fitted rulebook."""
+
+
+@dataclass(frozen=True, eq=False)
+class EncodedRules:
+    """A graph with the rules that apply to it."""
+
+    graph: KnowledgeGraph
+    adjacent: Adjacency
+    items: Items
+    rules: Rules
+
+    @property
+    def num_entities(self) -> int:
+        """N."""
+        return self.graph.num_entities
+
+    @property
+    def num_relations(self) -> int:
+        """R."""
+        return self.graph.num_relations
+
+
+class Rulebook(LinkPredictor):
+    """Noisy-or over the best rules."""
+
+    Config = RulebookConfig
+    config: RulebookConfig
+    recipe = Recipe(epochs=0)
+    symmetry = Symmetry.EXACT
+    paths: Tensor
+    path_counts: Tensor
+    constants: Tensor
+    constant_counts: Tensor
+    names: Tensor
+
+    def __init__(self, config: RulebookConfig = RulebookConfig()) -> None:  # noqa: B008 - frozen
+        super().__init__()
+        self.config = config
+        paths, constants, names = config.sizes or (0, 0, 0)
+        self.register_buffer("paths", torch.zeros(paths, 4, dtype=torch.int32))
+        self.register_buffer("path_counts", torch.zeros(paths, 3, dtype=torch.int64))
+        self.register_buffer("constants", torch.zeros(constants, 4, dtype=torch.int32))
+        self.register_buffer("constant_counts", torch.zeros(constants, 2, dtype=torch.int64))
+        self.register_buffer("names", torch.zeros(names, dtype=torch.uint8))
+
+    @classmethod
+    def of(cls, rules: NamedRules, graph: KnowledgeGraph, config: RulebookConfig = RulebookConfig()) -> Rulebook:  # noqa: B008
+        """A rulebook that holds rules mined on `graph`, by name."""
+        entities, constants = _numbered(rules.constants, (1, 3))
+        names = _packed(graph.relations.names, graph.entities.names.gather(entities))
+        sizes = (len(rules.paths), len(rules.constants), len(names))
+        model = cls(replace(config, sizes=sizes))
+        model.paths = torch.from_numpy(rules.paths)
+        model.path_counts = torch.from_numpy(rules.path_counts)
+        model.constants = torch.from_numpy(constants)
+        model.constant_counts = torch.from_numpy(rules.constant_counts)
+        model.names = torch.from_numpy(names)
+        return model.eval()
+
+    @property
+    def fitted(self) -> bool:
+        """Whether it has rules of its own."""
+        return bool(self.config.sizes)
+
+    def rules(self, graph: KnowledgeGraph, seed: int = 0) -> NamedRules:
+        """The rules that apply to a graph, in its ids: those of its own whose names the graph has, or newly mined."""
+        if not self.fitted:
+            return mine_named(graph, self.config, seed=seed)
+        relations, entities = _unpacked(self.names.numpy())
+        relation_ids, entity_ids = _ids(graph.relations, relations), _ids(graph.entities, entities)
+        kinds = np.concatenate([relation_ids, np.where(relation_ids == NONE, NONE, relation_ids + graph.num_relations)])
+        paths, constants = self.paths.numpy(), self.constants.numpy()
+        absent = paths == NONE
+        bound = np.where(absent, NONE, kinds[paths])
+        keep = ((bound != NONE) | absent).all(1)
+        named = (
+            np.stack(
+                [
+                    kinds[constants[:, 0]],
+                    entity_ids[constants[:, 1]],
+                    kinds[constants[:, 2]],
+                    np.where(constants[:, 3] == NONE, NONE, entity_ids[constants[:, 3]]),
+                ],
+                axis=1,
+            )
+            if len(constants)
+            else constants
+        )
+        kept = (named[:, :3] != NONE).all(1) & ((named[:, 3] != NONE) | (constants[:, 3] == NONE))
+        return NamedRules(
+            bound[keep].astype(np.int32),
+            self.path_counts.numpy()[keep],
+            named[kept].astype(np.int32),
+            self.constant_counts.numpy()[kept],
+        )
+
+    def encode(self, graph: KnowledgeGraph, seed: int = 0) -> EncodedRules:
+        adjacent = adjacency(graph)
+        items = item_index(graph, adjacent)
+        found = self.rules(graph, seed)
+        return EncodedRules(graph, adjacent, items, _bind(found, items, graph, self.config.prior))
+
+    def score_tails(
+        self, encoded: EncodedRules, heads: Tensor, relations: Tensor, candidates: Tensor | None = None
+    ) -> Tensor:
+        queries = np.stack([heads.cpu().numpy(), relations.cpu().numpy()], axis=1).astype(np.int64)
+        unique, row = np.unique(queries, axis=0, return_inverse=True)
+        scores = torch.from_numpy(self._scores(encoded, unique))
+        index = torch.from_numpy(row.reshape(-1))
+        if candidates is None:
+            return scores[index].to(heads.device)
+        return scores[index[:, None], candidates.cpu()].to(heads.device)
+
+    def score_triplets(self, encoded: EncodedRules, triplets: Tensor) -> Tensor:
+        heads, relations, tails = triplets.T
+        return self._by_query(encoded, heads, relations, tails)
+
+    def _by_query(self, encoded: EncodedRules, heads: Tensor, relations: Tensor, tails: Tensor) -> Tensor:
+        queries = torch.stack([heads, relations], dim=1).cpu()
+        unique, row = torch.unique(queries, dim=0, return_inverse=True)
+        scores, step = torch.empty(len(heads)), max(1, (1 << 26) // max(encoded.num_entities, 1))
+        order = torch.argsort(row)
+        ends = torch.searchsorted(row[order], torch.arange(len(unique) + 1))
+        for first in range(0, len(unique), step):
+            last = min(first + step, len(unique))
+            mine = order[ends[first] : ends[last]]
+            part = torch.from_numpy(self._scores(encoded, unique[first:last].numpy()))
+            scores[mine] = part[row[mine] - first, tails.cpu()[mine]]
+        return scores.to(heads.device)
+
+    def _scores(self, encoded: EncodedRules, queries: np.ndarray) -> np.ndarray:
+        """Log-odds [B, N] of the candidates of queries [B, 2]."""
+        out = np.zeros((len(queries), encoded.num_entities), np.float32)
+        settings = (self.config.decay, TIE_BREAK, TIE_BREAK)
+
+        def run(first: int) -> None:
+            part = out[first : first + CHUNK]
+            score_queries(
+                encoded.adjacent, encoded.items, encoded.rules, queries[first : first + CHUNK], settings, part
+            )
+            np.log(np.expm1(part + np.float32(FLOOR)), out=part)
+
+        with ThreadPoolExecutor(numba.config.NUMBA_NUM_THREADS) as pool:
+            list(pool.map(run, range(0, len(queries), CHUNK)))
+        return out
+
+
+def fit_rulebook(
+    graph: KnowledgeGraph,
+    seconds: float | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+    config: RulebookConfig = RulebookConfig(),  # noqa: B008 - frozen
+) -> Rulebook:
+    """Mine the rules of a graph for about so many seconds and keep them with their names."""
+    return Rulebook.of(mine_named(graph, config, seconds=seconds, seed=seed, progress=progress), graph, config)
+
+
+def _bind(found: NamedRules, items: Items, graph: KnowledgeGraph, prior: float) -> Rules:
+    """Rules in the order of queries: path rules for both directions, constant rules by body and by head."""
+    r, n = graph.num_relations, max(graph.num_entities, 1)
+    heads, bodies, counts = found.paths[:, 0], found.paths[:, 1:], found.path_counts.astype(np.float32)
+    order = np.lexsort((bodies[:, 2], bodies[:, 1], bodies[:, 0], heads))
+    kinds = 2 * r
+    attributes = len(items.relation) - kinds
+    keys = items.relation[:attributes].astype(np.int64) * n + items.tail[:attributes]
+    head, body = (_item(keys, found.constants[:, at], found.constants[:, at + 1], n, attributes) for at in (0, 2))
+    there = (head != NONE) & (body != NONE)
+    head, body, support = head[there], body[there], found.constant_counts[there, 0].astype(np.float32)
+    by_body = np.lexsort((head, body))
+    head, body, support = head[by_body], body[by_body], support[by_body]
+    by_head = np.argsort(head, kind="stable")
+    everything = np.arange(len(items.relation) + 1)
+    return Rules(
+        path_offsets=np.searchsorted(heads[order], np.arange(kinds + 1)),
+        bodies=np.ascontiguousarray(bodies[order]).astype(np.int32),
+        path_support=np.ascontiguousarray(counts[order, 0]),
+        path_partial=np.ascontiguousarray(counts[order, 2]),
+        by_body=np.searchsorted(body, everything),
+        heads=head.astype(np.int32),
+        support=support,
+        by_head=np.searchsorted(head[by_head], everything),
+        order=by_head,
+        body_of=body[by_head].astype(np.int32),
+        prior=float(prior),
+    )
+
+
+def _item(keys: np.ndarray, relations: np.ndarray, tails: np.ndarray, n: int, attributes: int) -> np.ndarray:
+    """Numbers of attributes; NONE for one that no entity of the graph has."""
+    wanted = relations.astype(np.int64) * n + tails
+    place = np.minimum(np.searchsorted(keys, wanted), max(len(keys) - 1, 0))
+    found = np.where(keys[place] == wanted, place, NONE) if len(keys) else np.full(len(wanted), NONE)
+    result: np.ndarray = np.where(tails == NONE, attributes + relations, found)
+    return result
+
+
+def _numbered(rows: np.ndarray, columns: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """The distinct entities in some columns, and the rows with their numbers in place of ids."""
+    entities = np.unique(rows[:, list(columns)])
+    entities = entities[entities != NONE]
+    result = rows.copy()
+    for column in columns:
+        result[:, column] = np.where(rows[:, column] == NONE, NONE, np.searchsorted(entities, rows[:, column]))
+    return entities, result
+
+
+def _packed(*lists: pl.Series) -> np.ndarray:
+    """Names as bytes: JSON lists."""
+    import json
+
+    return np.frombuffer(json.dumps([names.to_list() for names in lists], ensure_ascii=False).encode(), np.uint8).copy()
+
+
+def _unpacked(packed: np.ndarray) -> list[pl.Series]:
+    import json
+
+    return [pl.Series(names, dtype=pl.String) for names in json.loads(packed.tobytes())]
+
+
+def _ids(vocabulary: Vocabulary, names: pl.Series) -> np.ndarray:
+    """Ids of names, NONE for those that are not there."""
+    table = pl.DataFrame({"name": vocabulary.names, "id": np.arange(len(vocabulary), dtype=np.int32)})
+    found = pl.DataFrame({"name": names}).join(table, on="name", how="left", maintain_order="left")["id"]
+    return found.fill_null(NONE).to_numpy().astype(np.int32)

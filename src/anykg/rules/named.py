@@ -1,0 +1,307 @@
+"""Rules with named relations, mined on one graph.
+
+Two kinds. *Path rules* r(x, y) <- a(x, z), b(z, y), with one to three facts in the body, each in either direction, over
+distinct entities. *Constant rules* r(x, C) <- a(x, D) and r(x, C) <- a(x, z), which name entities. The confidence of a
+rule is support / (body + prior): of the pairs (or entities) its body holds for, those that have the head too.
+
+Bodies of path rules are found by sampling facts of every relation and the paths that join their ends, then counted:
+exactly where they start at few entities, on a sample of the starts where they start at many. Mining is anytime: it goes
+on with longer paths and more samples until the time is up. On a small graph everything is enumerated and counted
+exactly, so that relabelling the graph relabels its rules.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cache
+
+import numba
+import numpy as np
+
+from anykg.errors import ConfigError
+from anykg.graph.graph import KnowledgeGraph
+from anykg.graph.vocabulary import Vocabulary
+from anykg.progress import Progress
+from anykg.rules.kernels.joins import (
+    NONE,
+    Adjacency,
+    adjacency,
+    closing_paths,
+    count_bodies,
+    item_index,
+    item_rules,
+)
+from anykg.seeds import generator
+
+LONGEST = 3
+SMALL = 50_000
+"""Facts up to which rules that predict one fact are kept."""
+
+
+@dataclass(frozen=True)
+class Mining:
+    """What to look for, and how hard."""
+
+    length: int = 3
+    """Longest path in a body, 1 to 3 facts."""
+    constants: bool = True
+    """Mine rules that name entities."""
+    min_support: int = 0
+    """Facts a rule must predict; 0 takes 1 on graphs of up to 50,000 facts and 2 beyond."""
+    min_confidence: float = 0.005
+    """Confidence below which a rule is dropped."""
+    prior: float = 5.0
+    """Added to the body's count: doubt about rules seen few times."""
+    facts_per_relation: int = 400
+    """Facts of a relation whose joining paths are looked for in one round."""
+    width: int = 40
+    """Facts of an entity tried at a step of a path of three, in one round."""
+    bodies_per_relation: int = 400
+    """Most frequent bodies of a length that are counted for each relation in one round."""
+    starts: int = 1000
+    """Entities from which a path is counted; more are sampled."""
+    work: int = 1_000_000
+    """Facts read to count one body, about."""
+    constants_per_head: int = 40
+    """Best rules kept for each head r(x, C)."""
+    entities_per_head: int = 500
+    """Entities looked at for one head r(x, C); more are sampled."""
+    rounds: int = 1
+    """Rounds of sampling without a time limit."""
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.length <= LONGEST:
+            raise ConfigError(f"length must be 1 to {LONGEST}, found {self.length}.")
+        for name in ("facts_per_relation", "width", "bodies_per_relation", "starts", "rounds"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} must be at least 1, found {getattr(self, name)}.")
+        for name in ("prior", "min_support"):
+            if getattr(self, name) < 0:
+                raise ConfigError(f"{name} must be 0 or more, found {getattr(self, name)}.")
+
+
+@dataclass(frozen=True, eq=False)
+class NamedRules:
+    """Mined rules as arrays of ids; relations run over 2R, where r + R is the inverse of r."""
+
+    paths: np.ndarray  # int32 [P, 4]: head relation, then up to three steps, NONE after the last
+    path_counts: np.ndarray  # int64 [P, 3]: support, body, pairs of the body whose first entity has the head relation
+    constants: np.ndarray  # int32 [Q, 4]: head relation and tail, body relation and tail (NONE: any)
+    constant_counts: np.ndarray  # int64 [Q, 2]: support, body
+
+    def __len__(self) -> int:
+        return len(self.paths) + len(self.constants)
+
+
+def empty_rules() -> NamedRules:
+    """No rules."""
+    return NamedRules(
+        np.empty((0, 4), np.int32), np.empty((0, 3), np.int64), np.empty((0, 4), np.int32), np.empty((0, 2), np.int64)
+    )
+
+
+def mine_named(
+    graph: KnowledgeGraph,
+    settings: Mining = Mining(),  # noqa: B008 - frozen
+    *,
+    seconds: float | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> NamedRules:
+    """Mine the rules of a graph, for at most about `seconds`; without them, `settings.rounds` rounds of sampling."""
+    if not len(graph):
+        return empty_rules()
+    if seconds is not None:
+        _compile()
+    deadline = np.inf if seconds is None else time.monotonic() + seconds
+    settings = replace(settings, min_support=settings.min_support or (1 if len(graph) <= SMALL else 2))
+    adjacent = adjacency(graph)
+    rules = empty_rules()
+    if settings.constants:
+        share = np.inf if seconds is None else time.monotonic() + 0.4 * seconds
+        rules = _with_constants(rules, graph, adjacent, settings, share)
+    miner = _PathMiner(graph, adjacent, settings, seed, deadline)
+    longest = settings.length if (2 * graph.num_relations) ** (settings.length + 1) < 2**63 else 2
+    turns = [(1, 0)] + [(length, number) for number in range(1000) for length in range(2, longest + 1)]
+    if seconds is None:
+        turns = [turn for turn in turns if turn[1] < settings.rounds]
+    for done, (length, number) in enumerate(turns):
+        if progress:
+            progress(
+                *((done, len(turns)) if seconds is None else (int(seconds - deadline + time.monotonic()), int(seconds)))
+            )
+        if time.monotonic() > deadline or miner.exhausted(longest):
+            break
+        miner.round(length, number)
+    return replace(rules, paths=miner.paths()[0], path_counts=miner.paths()[1])
+
+
+@cache
+def _compile() -> None:
+    """Compile or load the kernels, so that it is not taken from the time to mine."""
+    names = Vocabulary("entity", "abc"), Vocabulary("relation", "r")
+    mine_named(KnowledgeGraph(np.array([[0, 0, 1], [1, 0, 2], [0, 0, 2]]), *names))
+
+
+class _PathMiner:
+    """Finds and counts bodies, round by round."""
+
+    def __init__(
+        self, graph: KnowledgeGraph, adjacent: Adjacency, settings: Mining, seed: int, deadline: float
+    ) -> None:
+        self.graph, self.adjacent, self.settings, self.seed, self.deadline = graph, adjacent, settings, seed, deadline
+        self.found: list[np.ndarray] = []  # rows: relation, steps, support, body
+        self.seen: dict[int, np.ndarray] = {}  # keys of the bodies counted, by length
+        self.full: set[int] = set()
+        order = generator(seed, "facts").permutation(len(graph))
+        facts = graph.triplets[order].astype(np.int64)
+        by_relation = np.argsort(facts[:, 1], kind="stable")
+        self.facts = facts[by_relation]
+        counts = np.bincount(facts[:, 1], minlength=graph.num_relations)
+        self.number = np.arange(len(facts)) - np.repeat(np.cumsum(counts) - counts, counts)  # within the relation
+        self.most = int(counts.max())
+
+    def exhausted(self, longest: int) -> bool:
+        """Whether another round would find nothing new."""
+        return all(length in self.full for length in range(1, longest + 1))
+
+    def round(self, length: int, number: int) -> None:
+        """Look for paths of `length` that join the next facts of every relation, and count the most frequent."""
+        if length in self.full:
+            return
+        size = self.settings.facts_per_relation if length > 1 else self.most
+        number = number % max(1, -(-self.most // size))
+        chosen = (self.number >= number * size) & (self.number < (number + 1) * size)
+        keys = self._closing(self.facts[chosen], length, number)
+        bodies = self._frequent(keys, length, number)
+        if len(bodies):
+            self._count(bodies)
+
+    def _closing(self, facts: np.ndarray, length: int, number: int) -> np.ndarray:
+        parts = np.array_split(facts, max(1, len(facts) // 500))
+        width = self.settings.width
+
+        def run(place: int) -> np.ndarray:
+            if time.monotonic() > self.deadline:
+                return np.empty(0, np.int64)
+            rng = generator(self.seed, "paths", length, number, place)
+            found: np.ndarray = closing_paths(self.adjacent, parts[place], self.graph.num_relations, length, width, rng)
+            return found
+
+        with _pool() as pool:
+            return np.concatenate(list(pool.map(run, range(len(parts)))) or [np.empty(0, np.int64)])
+
+    def _frequent(self, keys: np.ndarray, length: int, number: int) -> np.ndarray:
+        """The bodies [B, 3] that join most facts of some relation and were not counted before."""
+        kinds = 2 * self.graph.num_relations
+        unique, counts = np.unique(keys, return_counts=True)
+        relation = unique // kinds**length
+        small = self.most <= self.settings.facts_per_relation
+        good = counts >= min(self.settings.min_support, 2) if small else counts >= 2
+        unique, counts, relation = unique[good], counts[good], relation[good]
+        order = np.lexsort((-counts, relation))
+        first = np.searchsorted(relation[order], np.arange(self.graph.num_relations))
+        place = np.arange(len(order)) - first[relation[order]]
+        limit = self.settings.bodies_per_relation if length > 1 else len(order)
+        best = order[place < limit]
+        bodies, codes = _canonical(unique[best] % kinds**length, length, self.graph.num_relations)
+        codes, where = np.unique(codes, return_index=True)
+        known = self.seen.get(length, np.empty(0, np.int64))
+        new = ~np.isin(codes, known)
+        self.seen[length] = np.union1d(known, codes[new])
+        if length == 1 or (small and len(best) == len(order) and length == 2):
+            self.full.add(length)
+        bodies = bodies[where[new]]
+        # Either end is asked for, and counted from the other one.
+        return np.unique(np.concatenate([bodies, turned(bodies, self.graph.num_relations)]), axis=0)
+
+    def _count(self, bodies: np.ndarray) -> None:
+        parts = np.array_split(bodies, max(1, len(bodies) // 64))
+        settings = self.settings
+
+        def run(part: np.ndarray) -> np.ndarray:
+            if time.monotonic() > self.deadline:
+                return np.empty((0, 7), np.int64)
+            pairs, held, _ = count_bodies(self.adjacent, part, settings.starts, settings.work)
+            good = (held[:, 2] >= settings.min_support) & (
+                held[:, 2] >= settings.min_confidence * (held[:, 3] + settings.prior)
+            )
+            held = held[good]
+            return np.column_stack([held[:, 1], part[held[:, 0]], held[:, 2], pairs[held[:, 0]], held[:, 3]])
+
+        with _pool() as pool:
+            self.found += list(pool.map(run, parts))
+
+    def paths(self) -> tuple[np.ndarray, np.ndarray]:
+        """Rules [P, 4] and their counts [P, 3]."""
+        rows = np.concatenate([np.empty((0, 7), np.int64), *self.found])
+        trivial = (rows[:, 1] == rows[:, 0]) & (rows[:, 2] == NONE)
+        rows = rows[~trivial]
+        return rows[:, :4].astype(np.int32), rows[:, 4:]
+
+
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(numba.config.NUMBA_NUM_THREADS)
+
+
+def _canonical(keys: np.ndarray, length: int, num_relations: int) -> tuple[np.ndarray, np.ndarray]:
+    """Bodies [B, 3] of keys of steps, each told from the end where its key is smaller, and that key."""
+    kinds = 2 * num_relations
+    bodies = np.full((len(keys), 3), NONE, np.int64)
+    for place in range(length):
+        bodies[:, place] = keys // kinds ** (length - 1 - place) % kinds
+    backwards = turned(bodies, num_relations)
+    codes, other = (_keys(part, length, kinds) for part in (bodies, backwards))
+    swap = other < codes
+    bodies[swap] = backwards[swap]
+    return bodies, np.minimum(codes, other)
+
+
+def _keys(bodies: np.ndarray, length: int, kinds: int) -> np.ndarray:
+    keys = np.zeros(len(bodies), np.int64)
+    for place in range(length):
+        keys = keys * kinds + bodies[:, place]
+    return keys
+
+
+def turned(bodies: np.ndarray, num_relations: int) -> np.ndarray:
+    """The same paths told from their other end."""
+    result = np.full_like(bodies, NONE)
+    lengths = (bodies != NONE).sum(1)
+    flipped = np.where(bodies < num_relations, bodies + num_relations, bodies - num_relations)
+    for length in range(1, LONGEST + 1):
+        mine = lengths == length
+        result[np.ix_(mine, range(length))] = flipped[mine, :length][:, ::-1]
+    return result
+
+
+def _with_constants(
+    rules: NamedRules, graph: KnowledgeGraph, adjacent: Adjacency, settings: Mining, deadline: float
+) -> NamedRules:
+    items = item_index(graph, adjacent)
+    counts = np.diff(items.item_offsets)
+    wanted = np.flatnonzero((items.tail != NONE) & (counts >= settings.min_support))
+    wanted = wanted[np.argsort(-counts[wanted], kind="stable")]
+    parts: Iterator[np.ndarray] = iter(np.array_split(wanted, max(1, len(wanted) // 256)))
+    least = (settings.min_support, settings.entities_per_head, settings.prior, settings.min_confidence)
+
+    def run(part: np.ndarray) -> tuple[np.ndarray, ...] | None:
+        if time.monotonic() > deadline:
+            return None
+        found: tuple[np.ndarray, ...] = item_rules(items, part, least, settings.constants_per_head)
+        return found
+
+    with _pool() as pool:
+        found = [part for part in pool.map(run, parts) if part is not None]
+    if not found:
+        return rules
+    head, body, support = (np.concatenate(column) for column in zip(*found, strict=True))
+    rows = np.stack([items.relation[head], items.tail[head], items.relation[body], items.tail[body]], axis=1)
+    return replace(
+        rules,
+        constants=rows.astype(np.int32),
+        constant_counts=np.stack([np.rint(support).astype(np.int64), counts[body]], axis=1),
+    )

@@ -1,0 +1,108 @@
+"""The model made of named rules: planted rules are found and used, by name, and no fact predicts itself."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from anykg.graph.graph import KnowledgeGraph
+from anykg.models.rulebook import Rulebook, RulebookConfig, fit_rulebook
+from anykg.models.store import load_model, save_description, save_weights
+from anykg.rules.kernels.joins import adjacency
+from anykg.rules.named import Mining, mine_named
+from graphs import named, random_graph
+
+
+def households(couples: int = 40) -> KnowledgeGraph:
+    """Spouses live in the same town; the last spouse's town is not known."""
+    lines = []
+    for i in range(couples):
+        lines += [f"m{i} married w{i}", f"m{i} lives_in town{i % 7}"]
+        lines += [f"w{i} lives_in town{i % 7}"] * (i < couples - 1)
+    return named(*lines)
+
+
+def by_name(model: Rulebook, graph: KnowledgeGraph, head: str, relation: str) -> list[str]:
+    """Entities by falling score."""
+    query = torch.tensor([graph.entities.index(head)]), torch.tensor([graph.relations.index(relation)])
+    scores = model.score_tails(model.encode(graph), *query)[0]
+    return [graph.entities[int(i)] for i in scores.argsort(descending=True)]
+
+
+def test_a_planted_rule_is_found_and_answers() -> None:
+    graph = households()
+    model = fit_rulebook(graph, seconds=5)
+    assert by_name(model, graph, "w39", "lives_in")[0] == f"town{39 % 7}"
+
+
+def test_counts_are_exact_on_small_graphs() -> None:
+    graph = random_graph(20, 3, 120, 0)
+    rules = mine_named(graph, Mining(length=2, constants=False, min_confidence=0))
+    facts = {tuple(row) for row in graph.with_inverses().tolist()}
+    joined: dict[tuple[int, int], set[tuple[int, int]]] = {}
+    for h, a, z in facts:
+        for z2, b, t in facts:
+            if z == z2 and len({h, z, t}) == 3:
+                joined.setdefault((a, b), set()).add((h, t))
+    two = rules.paths[:, 3] == -1
+    for (r, a, b, _), (support, body, partial) in zip(
+        rules.paths[two].tolist(), rules.path_counts[two].tolist(), strict=True
+    ):
+        if b == -1:
+            continue
+        pairs = joined[a, b]
+        assert body == len(pairs)
+        assert support == sum((x, r, y) in facts for x, y in pairs)
+        assert partial == sum(any((x, r, y) in facts for y in range(20)) for x, _ in pairs)
+    assert two.sum() > 20
+
+
+def test_relabelling_a_graph_relabels_its_rules() -> None:
+    graph = random_graph(15, 3, 60, 1)
+    order, kinds = np.random.default_rng(0).permutation(15), np.random.default_rng(1).permutation(3)
+    moved = graph.relabel(order, kinds)
+    both = np.concatenate([kinds, kinds + 3, [-1]])
+    expected = {
+        (*both[row].tolist(), *counts)
+        for row, counts in zip(mine_named(graph).paths, mine_named(graph).path_counts.tolist(), strict=True)
+    }
+    found = mine_named(moved)
+    assert expected == {
+        (*row, *counts) for row, counts in zip(found.paths.tolist(), found.path_counts.tolist(), strict=True)
+    }
+
+
+def test_a_fact_does_not_predict_itself() -> None:
+    """The score of a known fact is as if it had not been known, up to rules mined with it."""
+    graph = households()
+    fact = graph.triplets[graph.triplets[:, 1] == graph.relations.index("lives_in")][5]
+    rest = graph.subset((graph.triplets != fact).any(1))
+    row = torch.from_numpy(fact[None].astype(np.int64))
+    settings = RulebookConfig(constants=False)
+    known, hidden = (Rulebook(settings).score_triplets(Rulebook(settings).encode(g), row).item() for g in (graph, rest))
+    assert known == pytest.approx(hidden, abs=0.05)
+
+
+def test_saved_rules_answer_by_name_on_a_grown_graph(tmp_path: Path) -> None:
+    graph = households()
+    model = fit_rulebook(graph, seconds=5)
+    save_description(tmp_path, "rulebook", model, {})
+    save_weights(tmp_path, model, {})
+    loaded = load_model(tmp_path)
+    grown = named("new lives_in town3", "new married bride", "x unheard_of y").union(households())
+    assert isinstance(loaded, Rulebook)
+    assert by_name(loaded, grown, "bride", "lives_in")[0] == "town3"
+    torch.testing.assert_close(
+        loaded.score_tails(loaded.encode(graph), torch.tensor([3]), torch.tensor([1])),
+        model.score_tails(model.encode(graph), torch.tensor([3]), torch.tensor([1])),
+    )
+
+
+def test_adjacency_has_both_directions() -> None:
+    graph = named("a r b", "c r b")
+    adjacent = adjacency(graph)
+    b = graph.entities.index("b")
+    assert sorted(adjacent.tails[adjacent.offsets[b] : adjacent.offsets[b + 1]].tolist()) == sorted(
+        graph.entities.index(name) for name in "ac"
+    )
