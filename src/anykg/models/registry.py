@@ -47,6 +47,7 @@ MODELS = ModelRegistry(
             "anykg.models.complex.complex:ComplEx",
             "A complex vector for each name, fitted to one graph.",
         ),
+        "mixture": Row("anykg.models.mixture:Mixture", "A weighted mix of other models, as `anykg fit` makes it."),
         "uqer": Row("anykg.models.uqer:UQER", "Weighted clauses over any entities and relations; scores can be read."),
         "rulebook": Row(
             "anykg.models.rulebook:Rulebook", "Rules with named relations and entities, mined on one graph."
