@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from anykg.answers.check import check as check
     from anykg.answers.predict import predict as predict
     from anykg.answers.questions import Question as Question
+    from anykg.answers.schema import schema as schema
     from anykg.answers.table import Answers as Answers
     from anykg.graph.graph import KnowledgeGraph as KnowledgeGraph
     from anykg.io.read import read_graph as read_graph
@@ -33,6 +34,7 @@ _PLACES = {
     "load_model": "anykg.models.store",
     "predict": "anykg.answers.predict",
     "read_graph": "anykg.io.read",
+    "schema": "anykg.answers.schema",
 }
 
 __all__ = [
@@ -46,6 +48,7 @@ __all__ = [
     "load_model",
     "predict",
     "read_graph",
+    "schema",
 ]
 
 

@@ -22,7 +22,7 @@ from anykg.evaluation.metrics import HITS
 from anykg.evaluation.protocol import Task
 from anykg.evaluation.strata import STRATA
 from anykg.graph.graph import KnowledgeGraph
-from anykg.graph.twins import twins
+from anykg.graph.schema import redundant_relations
 from anykg.io.catalog import load_graph
 from anykg.models.base import LinkPredictor
 from anykg.models.store import DEFAULT_MODEL, load_model
@@ -141,7 +141,7 @@ def check(
     graph = graph if isinstance(graph, KnowledgeGraph) else load_graph(graph)
     called = name or ("the model" if isinstance(model, LinkPredictor) else str(model))
     model = model if isinstance(model, LinkPredictor) else load_model(model)
-    alike = graph.derive(twins)
+    alike = graph.derive(redundant_relations)
     asked = ask_back(model, hide(graph, FACTS[task] if facts is None else facts, seed), task, alike, progress)
     curve = calibration.fit(asked.best_questions, asked.best_scores, asked.best_right)
     place = calibration.place_of(graph, model, task)

@@ -29,7 +29,7 @@ from anykg.answers.table import Answers, table_of
 from anykg.atomic import atomic_path
 from anykg.errors import DataError, Interrupted
 from anykg.graph.graph import KnowledgeGraph
-from anykg.graph.twins import twins
+from anykg.graph.schema import symmetric_relations
 from anykg.models.base import LinkPredictor
 
 SLICE = 64
@@ -150,14 +150,6 @@ def log_one_more(graph: KnowledgeGraph) -> tuple[np.ndarray, np.ndarray]:
     at_least = last - np.searchsorted(by_kind, first + counts)
     beyond = last - np.searchsorted(by_kind, first + counts + 1)
     return keys, np.log((beyond + 0.5) / (at_least + 1))
-
-
-def symmetric_relations(graph: KnowledgeGraph) -> np.ndarray:
-    """Bool [R]: relations most of whose facts are there both ways."""
-    result = np.zeros(graph.num_relations, bool)
-    alike = graph.derive(twins)
-    result[alike[alike[:, 1] == alike[:, 0] + graph.num_relations, 0]] = True
-    return result
 
 
 def _best_of(

@@ -24,6 +24,7 @@ from anykg.cli import (
     predict,
     reproduce,
     rules,
+    schema,
     train,
     verify,
 )
@@ -44,6 +45,7 @@ for module in (
     explain,
     complete,
     check,
+    schema,
     finetune,
     train,
     evaluate,

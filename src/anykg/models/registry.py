@@ -49,6 +49,7 @@ MODELS = ModelRegistry(
         ),
         "mixture": Row("anykg.models.mixture:Mixture", "A weighted mix of other models, as `anykg fit` makes it."),
         "uqer": Row("anykg.models.uqer:UQER", "Weighted clauses over any entities and relations; scores can be read."),
+        "schema": Row("anykg.models.schema:SchemaModel", "Which entities and directions fit a relation; a feature."),
         "rulebook": Row(
             "anykg.models.rulebook:Rulebook", "Rules with named relations and entities, mined on one graph."
         ),

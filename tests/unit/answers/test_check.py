@@ -19,7 +19,7 @@ from anykg.errors import ConfigError, DataError
 from anykg.evaluation.evaluate import evaluate
 from anykg.evaluation.protocol import PROTOCOLS
 from anykg.graph.graph import KnowledgeGraph
-from anykg.graph.twins import twins
+from anykg.graph.schema import redundant_relations
 from anykg.models.base import LinkPredictor, Symmetry
 from anykg.models.random import RandomScorer
 from graphs import graphs, named, random_graph
@@ -70,7 +70,7 @@ def test_a_graph_too_small_to_hide_anything() -> None:
 def test_ranks_are_those_of_evaluate(task: str) -> None:
     graph, model = random_graph(25, 4, 160), RandomScorer()
     rounds = hide(graph, 8, seed=3)
-    asked = ask_back(model, rounds, task, twins(graph))  # type: ignore[arg-type]
+    asked = ask_back(model, rounds, task, redundant_relations(graph))  # type: ignore[arg-type]
     (rest, hidden), *others = rounds
     assert not others
     expected = evaluate(model, rest, hidden, task=task, protocol=PROTOCOLS["full"])  # type: ignore[arg-type]

@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anykg.answers import complete as module
-from anykg.answers.complete import complete, log_one_more, questions_of, symmetric_relations
+from anykg.answers.complete import complete, log_one_more, questions_of
 from anykg.errors import DataError, Interrupted
 from anykg.graph.graph import KnowledgeGraph
+from anykg.graph.schema import symmetric_relations
 from anykg.models.random import RandomScorer
 from graphs import graphs, named, random_graph
 
