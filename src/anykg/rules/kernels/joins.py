@@ -18,6 +18,8 @@ from anykg.graph.graph import KnowledgeGraph
 NONE = -1
 BEST = 5
 """Rules combined by noisy-or for one candidate."""
+SUREST = 0.9999
+"""No rule is more confident than this, so that scores are finite without a prior too."""
 
 
 class Adjacency(NamedTuple):
@@ -422,7 +424,7 @@ def item_rules(
             item = chosen[kept[at]]
             heads[size], bodies[size] = head, item
             total_body = items.item_offsets[item + 1] - items.item_offsets[item]
-            supports[size] = confidences[kept[at]] * (total_body + prior)
+            supports[size] = min(confidences[kept[at]] * (total_body + prior), total_body)  # an estimate, if sampled
             size += 1
     return heads[:size].copy(), bodies[:size].copy(), supports[:size].copy()
 
@@ -448,7 +450,7 @@ def _fire(tally: Tally, candidate: int, support: float, body: float, prior: floa
         support, body = support - 1, body - 1
         if support <= 0:
             return
-    confidence = np.float32(support / (body + prior))
+    confidence = np.float32(min(support / (body + prior), SUREST))
     count = tally.fired[candidate]
     if count == 0:
         tally.touched[tally.size[0]] = candidate
