@@ -1,16 +1,17 @@
 """Learn how to weigh models by facts that none of them has seen.
 
-A question is (h, r, ?) with one hidden answer. Its candidates are the answer, the best ones of every component, and a
-uniform sample that stands for all others; facts known otherwise are no candidates. The weights maximise the likelihood
-of the answers under a softmax over the candidates: one set for all questions, plus a correction for every relation and
-direction that is shrunk towards zero, so that it only shows where there are facts to learn it from.
+A question has one hidden answer: (h, r, ?) among entities, with r over both directions, or (h, ?, t) among relations.
+Its candidates are the answer, the best ones of every component, and a uniform sample that stands for all others; facts
+of the visible graph are no candidates. The weights maximise the likelihood of the answers under a softmax over the
+candidates: one set of weights for all questions, plus a correction for every relation and direction that is shrunk
+towards zero, so that it only shows where there are facts to learn it from.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -20,99 +21,137 @@ from torch import Tensor
 from anykg.evaluation.ranks import Ties, rank
 from anykg.graph.graph import KnowledgeGraph, Ragged
 from anykg.models.base import LinkPredictor
-from anykg.seeds import torch_stream
+from anykg.progress import Progress, ignore
+from anykg.seeds import torch_generator
 
 BEST, DRAWN = 32, 128
 """Candidates of a question: the best so many of every component, and so many drawn from all others."""
 SCORES_AT_ONCE = 1 << 22
-STRENGTHS = (3.0, 10.0, 30.0, 100.0)
-"""Shrinkage of corrections that are tried: facts of a relation at which a correction is about half of what they say."""
+STRENGTHS = (1.0, 3.0, 10.0, 30.0)
+"""Shrinkages of the corrections that are tried, as questions' worth of prior."""
 RIDGE = 0.1
 """Shrinkage of the weights themselves."""
-FOLDS = 4
+FOLDS = 3
+ITERATIONS = 40
 
-Progress = Callable[[int, int], None]
+Kind = Literal["entities", "relations"]
 
 
 @dataclass(frozen=True, eq=False)
 class Scored:
-    """Q questions with their candidates' scores under C components; the answer is candidate 0."""
+    """Q questions with their K candidates' scores under C components; the answer is candidate 0."""
 
-    questions: np.ndarray  # int64 [Q, 3]: head, relation (inverses from R on), answer
+    questions: np.ndarray  # int64 [Q, 3]: head, relation (inverses from R on), answer; or head, tail, answer
     candidates: Tensor  # int64 [Q, K]
     values: Tensor  # float32 [Q, K, C]
-    offsets: Tensor  # float32 [Q, K], log of how many entities a candidate stands for; -inf for none
-    ranks: np.ndarray  # float64 [Q, C], of the answer under each component alone, all entities ranked
+    offsets: Tensor  # float32 [Q, K], log of how many candidates one stands for; -inf for one that is not to be used
+    also_right: Tensor  # bool [Q, K], other hidden answers: neither right nor wrong when the weights are fitted
+    ranks: np.ndarray  # float64 [Q, C], of the answer under each component alone, all candidates ranked
+    known: np.ndarray  # int64 [Q], visible answers to the question
 
     def __len__(self) -> int:
         return len(self.questions)
 
+    @property
+    def components(self) -> int:
+        """C."""
+        return int(self.values.shape[-1])
+
+    @property
+    def likelihood_offsets(self) -> Tensor:
+        """The offsets [Q, K] without the other hidden answers."""
+        return self.offsets.masked_fill(self.also_right, -torch.inf)
+
     def take(self, rows: np.ndarray) -> Scored:
         """Some of the questions."""
         at = torch.from_numpy(rows)
-        return Scored(self.questions[rows], self.candidates[at], self.values[at], self.offsets[at], self.ranks[rows])
+        tensors = (part[at] for part in (self.candidates, self.values, self.offsets, self.also_right))
+        return Scored(self.questions[rows], *tensors, self.ranks[rows], self.known[rows])
 
     def only(self, components: Sequence[int]) -> Scored:
         """Some of the components."""
         chosen = list(components)
-        return Scored(self.questions, self.candidates, self.values[..., chosen], self.offsets, self.ranks[:, chosen])
+        return replace(self, values=self.values[..., chosen], ranks=self.ranks[:, chosen])
+
+
+def both_ways(facts: np.ndarray, num_relations: int) -> np.ndarray:
+    """Questions [2F, 3] for the tails and then the heads of facts [F, 3]."""
+    heads, relations, tails = facts.astype(np.int64).T
+    return np.concatenate(
+        [np.stack([heads, relations, tails], 1), np.stack([tails, relations + num_relations, heads], 1)]
+    )
 
 
 @torch.no_grad()
 def ask(
     models: Sequence[LinkPredictor],
-    graph: KnowledgeGraph,
+    encoded: Sequence[Any],
+    visible: KnowledgeGraph,
+    whole: KnowledgeGraph,
     questions: np.ndarray,
-    known: KnowledgeGraph,
     *,
+    kind: Kind = "entities",
     seed: int = 0,
-    encoded: Sequence[Any] | None = None,
-    progress: Progress | None = None,
+    progress: Progress = ignore,
 ) -> Scored:
-    """Score the candidates of questions [Q, 3] on a graph; facts of `known` are no candidates but for the answer."""
-    encoded = [model.eval().encode(graph) for model in models] if encoded is None else encoded
-    generator = torch_stream(seed, "mixing candidates")
+    """Score the candidates of questions [Q, 3].
+
+    Args:
+        models: The components.
+        encoded: What each made of `visible`.
+        visible: The facts that the components were fitted to.
+        whole: The same with the hidden facts.
+        questions: Head, relation, answer; or head, tail, answer if relations are asked for.
+        kind: What is asked for.
+        seed: Draws the candidates.
+        progress: Called with (done, total) questions.
+    """
+    rng = torch_generator(seed, "mixing", "candidates")
+    width = whole.num_entities if kind == "entities" else whole.num_relations
     order = np.lexsort((questions[:, 0], questions[:, 1]))
-    size = int(np.clip(SCORES_AT_ONCE // max(graph.num_entities, 1), 1, 256))
+    size = int(np.clip(SCORES_AT_ONCE // max(width * len(models), 1), 1, 128))
     parts = []
     for start in range(0, len(order), size):
         asked = questions[order[start : start + size]]
-        heads, relations = torch.from_numpy(asked[:, 0]), torch.from_numpy(asked[:, 1])
+        ends = torch.from_numpy(asked[:, 0]), torch.from_numpy(asked[:, 1])
         scores = [
-            model.score_tails(part, heads, relations).float() for model, part in zip(models, encoded, strict=True)
+            (model.score_tails if kind == "entities" else model.score_relations)(part, *ends).float()
+            for model, part in zip(models, encoded, strict=True)
         ]
-        parts.append(_candidates(asked, scores, known.answers(asked[:, 0], asked[:, 1]), generator))
-        if progress:
-            progress(min(start + size, len(order)), len(order))
-    back = np.argsort(order)
+        look_up = ("answers", "relations_between")[kind == "relations"]
+        seen, all_known = (getattr(graph, look_up)(asked[:, 0], asked[:, 1]) for graph in (visible, whole))
+        parts.append(_candidates(asked, scores, seen, all_known, rng))
+        progress(min(start + size, len(order)), len(order))
+    names = ("candidates", "values", "offsets", "also_right")
     joined = Scored(
         np.concatenate([part.questions for part in parts]),
-        *(torch.cat([getattr(part, name) for part in parts]) for name in ("candidates", "values", "offsets")),
+        *(torch.cat([getattr(part, name) for part in parts]) for name in names),
         np.concatenate([part.ranks for part in parts]),
+        np.concatenate([part.known for part in parts]),
     )
-    return joined.take(back)
+    return joined.take(np.argsort(order))
 
 
-def _candidates(asked: np.ndarray, scores: list[Tensor], known: Ragged, generator: torch.Generator) -> Scored:
+def _candidates(asked: np.ndarray, scores: list[Tensor], seen: Ragged, known: Ragged, rng: torch.Generator) -> Scored:
     """The candidates of B questions from their scores [B, N] under every component."""
-    count, entities = scores[0].shape
-    answers = torch.from_numpy(asked[:, 2])
-    usable = torch.ones(count, entities, dtype=torch.bool)
-    usable[torch.from_numpy(known.rows), torch.from_numpy(known.values.astype(np.int64))] = False
-    usable[torch.arange(count), answers] = False
-    ranks = np.stack([rank(part, answers, ~usable).by(Ties.REALISTIC) for part in scores], axis=1)
-    best = [part.masked_fill(~usable, -torch.inf).topk(min(BEST, entities), dim=1).indices for part in scores]
-    drawn = torch.randint(entities, (count, min(DRAWN, entities)), generator=generator)
+    count, width = scores[0].shape
+    rows, answers = torch.arange(count), torch.from_numpy(asked[:, 2])
+    novel, other = torch.ones(count, width, dtype=torch.bool), torch.zeros(count, width, dtype=torch.bool)
+    novel[torch.from_numpy(seen.rows), torch.from_numpy(seen.values.astype(np.int64))] = False
+    other[torch.from_numpy(known.rows), torch.from_numpy(known.values.astype(np.int64))] = True
+    other[rows, answers] = False
+    ranks = np.stack([rank(part, answers, other | ~novel).by(Ties.REALISTIC) for part in scores], axis=1)
+    best = [part.masked_fill(~novel, -torch.inf).topk(min(BEST, width), dim=1).indices for part in scores]
+    drawn = torch.randint(width, (count, min(DRAWN, width)), generator=rng)
     ids = torch.cat([answers[:, None], *best, drawn], 1)  # [B, K]
-    fresh = _first(ids) & usable.gather(1, ids)
-    fresh[:, 0] = True
+    fresh = _first(ids) & novel.gather(1, ids)
     sampled = torch.zeros_like(fresh)
     sampled[:, -drawn.shape[1] :] = fresh[:, -drawn.shape[1] :]
-    others = usable.sum(1) + 1 - (fresh & ~sampled).sum(1)
-    stands_for = (others.clamp(min=1) / sampled.sum(1).clamp(min=1)).log()[:, None]
+    others = (novel.sum(1) - (fresh & ~sampled).sum(1)).clamp(min=1)
+    stands_for = (others / sampled.sum(1).clamp(min=1)).log()[:, None]
     offsets = torch.where(sampled, stands_for, 0.0).masked_fill(~fresh, -torch.inf)
     values = torch.stack([part.gather(1, ids) for part in scores], -1)
-    return Scored(asked, ids, values, offsets, ranks)
+    return Scored(asked, ids, values, offsets, other.gather(1, ids), ranks, np.diff(seen.offsets))
 
 
 def _first(ids: Tensor) -> Tensor:
@@ -125,55 +164,52 @@ def _first(ids: Tensor) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Weights:
-    """Weights of C components: for a question in general, and for relations and directions that were asked about."""
+    """Weights of C components: for a question in general, and what is added for a relation and direction."""
 
     general: np.ndarray  # [C]
-    corrections: np.ndarray  # [2R, C]
+    corrections: np.ndarray  # [G, C], by the second column of a question
 
-    def of(self, relations: np.ndarray) -> np.ndarray:
+    def of(self, groups: np.ndarray) -> np.ndarray:
         """Weights [Q, C] of questions by relation."""
-        return np.asarray(self.general + self.corrections[relations])
+        return np.asarray(self.general + self.corrections[groups])
 
 
 def fit_weights(
-    scored: Scored, num_relations: int, strength: float | None, start: Weights | None = None, iterations: int = 60
+    scored: Scored, groups: int, strength: float | None, start: Weights | None = None, iterations: int = ITERATIONS
 ) -> Weights:
-    """The weights that make the answers likely; `strength` None has no corrections."""
-    count = scored.values.shape[-1]
+    """The weights that make the answers likely; with a `strength` of None, without corrections."""
+    count, offsets = scored.components, scored.likelihood_offsets
     spread = _spread(scored)
-    values = torch.where(torch.isfinite(scored.offsets)[..., None], scored.values / spread, 0.0)
-    values = values - values[:, :1]  # relative to the answer, whose score is then 0
+    values = (scored.values - scored.values[:, :1]) / spread  # the answer's own score becomes 0
+    values = values.masked_fill(~torch.isfinite(offsets)[..., None], 0.0)
     asked, group = np.unique(scored.questions[:, 1], return_inverse=True)
-    group = torch.from_numpy(group.reshape(-1))
-    groups = 0 if strength is None else len(asked)
-    penalty = RIDGE + np.zeros((groups + 1, count))
-    if groups:
-        penalty[1:] = strength
+    of_group = torch.from_numpy(group.reshape(-1))
+    rows = 1 if strength is None else 1 + len(asked)
+    penalty = np.full((rows, 1), RIDGE)
+    penalty[1:] = strength or 0.0
 
     def objective(flat: np.ndarray) -> tuple[float, np.ndarray]:
-        weights = torch.from_numpy(flat.reshape(groups + 1, count)).float()
-        of_question = weights[0] + weights[1:][group] if groups else weights[:1].expand(len(scored), -1)
-        logits = torch.einsum("qkc,qc->qk", values, of_question) + scored.offsets
-        loss = torch.logsumexp(logits, 1).sum()
-        gradient = torch.einsum("qk,qkc->qc", torch.softmax(logits, 1), values)
-        total = np.zeros((groups + 1, count))
-        total[0] = gradient.sum(0).numpy()
-        if groups:
-            total[1:] = torch.zeros(groups, count).index_add_(0, group, gradient).numpy()
-        square = flat.reshape(groups + 1, count)
-        return float(loss) + float((penalty * square**2).sum()) / 2, (total + penalty * square).ravel()
+        weights = flat.reshape(rows, count)
+        table = torch.from_numpy(weights).float()
+        mine = table[0] + table[1:][of_group] if rows > 1 else table.expand(len(scored), -1)
+        logits = torch.bmm(values, mine[..., None]).squeeze(2) + offsets
+        loss = float(torch.logsumexp(logits, 1).double().sum())
+        slope = torch.bmm(torch.softmax(logits, 1)[:, None], values).squeeze(1).double()  # [Q, C]
+        gradient = penalty * weights
+        gradient[0] += slope.sum(0).numpy()
+        if rows > 1:
+            gradient[1:] += torch.zeros(rows - 1, count, dtype=torch.float64).index_add_(0, of_group, slope).numpy()
+        return loss + float((penalty * weights**2).sum()) / 2, gradient.ravel()
 
-    first = np.zeros((groups + 1, count))
-    if start is not None:
-        first[0] = start.general * spread.numpy()
-        if groups:
-            first[1:] = start.corrections[asked] * spread.numpy()
-    else:
-        first[0] = 1 / count
+    first, scale = np.zeros((rows, count)), spread.double().numpy()
+    first[0] = 1 / count if start is None else start.general * scale
+    if start is not None and rows > 1:
+        first[1:] = start.corrections[asked] * scale
     found = minimize(objective, first.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": iterations}).x
-    weights = found.reshape(groups + 1, count) / spread.numpy()
-    corrections = np.zeros((2 * num_relations, count))
-    corrections[asked] = weights[1:] if groups else 0.0
+    weights = found.reshape(rows, count) / scale
+    corrections = np.zeros((groups, count))
+    if rows > 1:
+        corrections[asked] = weights[1:]
     return Weights(weights[0], corrections)
 
 
@@ -186,60 +222,71 @@ def _spread(scored: Scored) -> Tensor:
     return squares.mean(0).sqrt().clamp(min=1e-6)
 
 
-def logits_of(scored: Scored, weights: Weights) -> Tensor:
-    """Mixed scores [Q, K] of the candidates, with the log of how many entities each stands for not added."""
-    of_question = torch.from_numpy(weights.of(scored.questions[:, 1])).float()
-    return torch.einsum("qkc,qc->qk", scored.values, of_question)
+def mixed(scored: Scored, weights: Weights) -> Tensor:
+    """Mixed scores [Q, K] of the candidates."""
+    return torch.bmm(scored.values, torch.from_numpy(weights.of(scored.questions[:, 1])).float()[..., None]).squeeze(2)
 
 
-def ranks_of(scored: Scored, logits: Tensor) -> np.ndarray:
-    """Ranks [Q] of the answers; a drawn candidate that is better counts for all it stands for."""
-    stands_for = scored.offsets.exp()
-    better = ((logits > logits[:, :1]) * stands_for).sum(1)
-    ties = ((logits == logits[:, :1]) * stands_for).sum(1) - 1
-    return (1 + better + ties / 2).double().numpy()
+def ranks_of(scored: Scored, scores: Tensor) -> np.ndarray:
+    """Ranks [Q] of the answers; a drawn candidate that scores better counts for all it stands for."""
+    stands_for = scored.likelihood_offsets.exp()
+    better = ((scores > scores[:, :1]) * stands_for).sum(1)
+    ties = ((scores == scores[:, :1]) * stands_for).sum(1) - 1
+    return np.asarray((1 + better + ties / 2).double().numpy())
 
 
-def likelihood_of(scored: Scored, logits: Tensor) -> np.ndarray:
-    """Log-likelihood [Q] of the answers."""
-    whole = logits + scored.offsets
-    return (whole[:, 0] - torch.logsumexp(whole, 1)).double().numpy()
+def likelihoods(scored: Scored, scores: Tensor) -> np.ndarray:
+    """Log-likelihoods [Q] of the answers."""
+    logits = scores + scored.likelihood_offsets
+    return np.asarray((logits[:, 0] - torch.logsumexp(logits, 1)).double().numpy())
 
 
-def folds_of(scored: Scored, count: int = FOLDS) -> np.ndarray:
-    """A fold [Q] for every question; the two questions about a fact share one."""
-    heads, relations, tails = scored.questions.T
-    r = relations.max(initial=0) + 1
-    mixed = (np.minimum(heads, tails) * 1_000_003 + np.maximum(heads, tails)) * 31 + relations * 0 * r
-    return np.asarray(np.unique(mixed, return_inverse=True)[1].reshape(-1) % count)
+def folds_of(questions: np.ndarray, count: int = FOLDS) -> np.ndarray:
+    """A fold [Q] for every question; questions about the same pair of entities share one."""
+    low, high = np.minimum(questions[:, 0], questions[:, 2]), np.maximum(questions[:, 0], questions[:, 2])
+    pairs = np.unique(np.stack([low, high], 1), axis=0, return_inverse=True)[1].reshape(-1)
+    return np.asarray((pairs * 2654435761 >> 8) % count)
 
 
 @dataclass(frozen=True, eq=False)
 class Mix:
-    """Chosen weights, and how well they do on questions they were not fitted to."""
+    """Chosen weights, and the scores they give to questions they were not fitted to."""
 
     weights: Weights
     strength: float | None
     """Shrinkage of the corrections; None if there are none."""
-    logits: Tensor
-    """Mixed scores [Q, K] of every question, from weights fitted to the other folds."""
-    ranks: np.ndarray  # [Q], of the same
+    scores: Tensor
+    """Mixed scores [Q, K] of every question under weights fitted to the other folds."""
+    ranks: np.ndarray  # [Q], by the same
+
+    @property
+    def mrr(self) -> float:
+        """Of questions the weights were not fitted to."""
+        return float((1 / self.ranks).mean())
 
 
-def choose(scored: Scored, num_relations: int) -> Mix:
-    """Fit the weights, with the shrinkage that does best on folds left out."""
-    fold = folds_of(scored)
-    tried: dict[float | None, Tensor] = {}
-    general = fit_weights(scored, num_relations, None)
-    for strength in (None, *STRENGTHS):
-        logits = torch.zeros(scored.offsets.shape)
-        for left_out in range(FOLDS):
-            rest, mine = np.flatnonzero(fold != left_out), np.flatnonzero(fold == left_out)
-            if len(rest) and len(mine):
-                weights = fit_weights(scored.take(rest), num_relations, strength, general, iterations=25)
-                logits[torch.from_numpy(mine)] = logits_of(scored.take(mine), weights)
-        tried[strength] = logits
-    quality = {key: float(likelihood_of(scored, logits).mean()) for key, logits in tried.items()}
-    best = max(quality, key=lambda key: quality[key])
-    weights = fit_weights(scored, num_relations, best, general)
-    return Mix(weights, best, tried[best], ranks_of(scored, tried[best]))
+def cross_fitted(scored: Scored, groups: int, strength: float | None, start: Weights | None = None) -> Tensor:
+    """Mixed scores [Q, K] of every question under weights fitted to the other folds."""
+    fold = folds_of(scored.questions)
+    scores = torch.zeros(scored.offsets.shape)
+    for left_out in range(FOLDS):
+        rest, mine = np.flatnonzero(fold != left_out), np.flatnonzero(fold == left_out)
+        if len(mine):
+            weights = fit_weights(scored.take(rest) if len(rest) else scored, groups, strength, start, ITERATIONS // 2)
+            scores[torch.from_numpy(mine)] = mixed(scored.take(mine), weights)
+    return scores
+
+
+def choose(scored: Scored, groups: int, *, corrections: bool = True) -> Mix:
+    """Fit the weights, with the shrinkage that makes answers in folds left out most likely."""
+    start = fit_weights(scored, groups, None)
+    best: tuple[float, float | None, Tensor] | None = None
+    for strength in (None, *STRENGTHS) if corrections else (None,):
+        scores = cross_fitted(scored, groups, strength, start)
+        found = float(likelihoods(scored, scores).mean())
+        if best is None or found > best[0]:
+            best = found, strength, scores
+    assert best is not None
+    _, strength, scores = best
+    weights = start if strength is None else fit_weights(scored, groups, strength, start)
+    return Mix(weights, strength, scores, ranks_of(scored, scores))
