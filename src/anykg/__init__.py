@@ -3,6 +3,9 @@
 >>> import anykg
 >>> graph = anykg.read_graph("facts.tsv")                               # doctest: +SKIP
 >>> anykg.predict(graph, head="Marie Curie", relation="field of work")  # doctest: +SKIP
+
+Functions take names and graphs in any form (a path, a dataset's name, a DataFrame, a list of triples, a NetworkX graph)
+and return plain objects with `to_dict()`, `to_polars()` and `to_pandas()`.
 """
 
 from __future__ import annotations
@@ -14,45 +17,53 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from anykg.answers.check import check as check
+    from anykg.answers.complete import complete as complete
+    from anykg.answers.evaluated import evaluate as evaluate
+    from anykg.answers.explained import explain as explain
     from anykg.answers.predict import predict as predict
     from anykg.answers.questions import Question as Question
+    from anykg.answers.results import Result as Result
     from anykg.answers.schema import schema as schema
+    from anykg.answers.score import score as score
     from anykg.answers.table import Answers as Answers
+    from anykg.answers.trained import train as train
     from anykg.graph.graph import KnowledgeGraph as KnowledgeGraph
-    from anykg.io.read import read_graph as read_graph
+    from anykg.io.catalog import as_graph as read_graph  # noqa: F401
     from anykg.models.base import LinkPredictor as LinkPredictor
     from anykg.models.base import Symmetry as Symmetry
     from anykg.models.store import load_model as load_model
 
-_PLACES = {
-    "Answers": "anykg.answers.table",
-    "KnowledgeGraph": "anykg.graph.graph",
-    "LinkPredictor": "anykg.models.base",
-    "Question": "anykg.answers.questions",
-    "Symmetry": "anykg.models.base",
-    "check": "anykg.answers.check",
-    "load_model": "anykg.models.store",
-    "predict": "anykg.answers.predict",
-    "read_graph": "anykg.io.read",
-    "schema": "anykg.answers.schema",
+# Imported when first used: `import anykg` loads none of the heavy libraries. A new name is a line here and one above.
+_LAZY = {
+    "Answers": "anykg.answers.table:Answers",
+    "KnowledgeGraph": "anykg.graph.graph:KnowledgeGraph",
+    "LinkPredictor": "anykg.models.base:LinkPredictor",
+    "Question": "anykg.answers.questions:Question",
+    "Result": "anykg.answers.results:Result",
+    "Symmetry": "anykg.models.base:Symmetry",
+    "check": "anykg.answers.check:check",
+    "complete": "anykg.answers.complete:complete",
+    "evaluate": "anykg.answers.evaluated:evaluate",
+    "explain": "anykg.answers.explained:explain",
+    "load_model": "anykg.models.store:load_model",
+    "predict": "anykg.answers.predict:predict",
+    "read_graph": "anykg.io.catalog:as_graph",
+    "rules": "anykg.rules:",  # the package itself, which is callable
+    "schema": "anykg.answers.schema:schema",
+    "score": "anykg.answers.score:score",
+    "train": "anykg.answers.trained:train",
 }
 
-__all__ = [
-    "Answers",
-    "KnowledgeGraph",
-    "LinkPredictor",
-    "Question",
-    "Symmetry",
-    "__version__",
-    "check",
-    "load_model",
-    "predict",
-    "read_graph",
-    "schema",
-]
+__all__ = ["__version__", *_LAZY]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _PLACES:
+    if name not in _LAZY:
         raise AttributeError(f"module 'anykg' has no attribute {name!r}")
-    return getattr(import_module(_PLACES[name]), name)
+    module, _, attribute = _LAZY[name].partition(":")
+    found = import_module(module)
+    return getattr(found, attribute) if attribute else found
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

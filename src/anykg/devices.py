@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from anykg.errors import ConfigError
+from anykg.errors import SettingError
 
 
 def device_named(name: str) -> torch.device:
@@ -18,7 +18,7 @@ def device_named(name: str) -> torch.device:
             there += [f"cuda:{index}" for index in range(torch.cuda.device_count())]
         if torch.backends.mps.is_available():
             there.append("mps")
-        raise ConfigError(
-            f"--device: expected one that this machine and its torch have ({', '.join(there)}), found {name!r}."
+        raise SettingError(
+            "device", f"expected one that this machine and its torch have ({', '.join(there)}), found {name!r}"
         ) from error
     return device

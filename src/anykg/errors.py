@@ -1,49 +1,75 @@
-"""Every error a user can meet, and the exit code it ends the program with.
+"""Errors that users see, and the exit codes of the command line.
 
-An `InputError` is the user's to mend and ends with exit code 2; any other exception is ours and ends with 1.
-Its message is one sentence: where, what was expected, what was found, what to do.
+An `InputError` is caused by what the user gave and exits with code 2; any other exception is a bug and exits with 1.
+Its message says where, what was expected, what was found, and what to do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 
 
 class InputError(Exception):
-    """Something the user gave cannot be used."""
+    """The user's input cannot be used."""
 
 
 class Interrupted(Exception):
-    """Long work was stopped by the user; it can be resumed."""
+    """The user stopped long work; it can be resumed."""
 
 
 class DataError(InputError):
-    """A file or a table of triplets cannot be read as a graph."""
+    """A file or table cannot be read as a graph, or the graph lacks what was asked for."""
 
 
 class ConfigError(InputError):
-    """A setting has a value it cannot have."""
+    """A setting or argument has an invalid value."""
+
+
+class SettingError(ConfigError):
+    """A setting does not exist or has an invalid value; the command line shows it as an option.
+
+    >>> print(SettingError("batch_size", "expected int, found 'many'"))
+    batch_size: expected int, found 'many'.
+    >>> print(SettingError("epoch", "there is no such setting", near=["epochs"]).as_option())
+    --epoch: there is no such setting; did you mean --epochs?
+    """
+
+    def __init__(self, setting: str, reason: str, near: Sequence[str] = ()) -> None:
+        self.setting, self.reason, self.near = setting, reason, list(near)
+        super().__init__(self._text(str))
+
+    def as_option(self) -> str:
+        """The message in the words of the command line."""
+        return self._text(lambda name: f"--{name.replace('_', '-')}")
+
+    def _text(self, shown: Callable[[str], str]) -> str:
+        hint = f"; did you mean {' or '.join(map(shown, self.near))}?" if self.near else "."
+        return f"{shown(self.setting)}: {self.reason}{hint}"
+
+    def __reduce__(self) -> tuple[type[SettingError], tuple[str, str, list[str]]]:
+        return type(self), (self.setting, self.reason, self.near)
 
 
 class CheckpointError(InputError):
-    """A saved model is missing, incomplete or not what it says it is."""
+    """A saved model is missing, damaged or of another kind."""
 
 
 class UnknownName(InputError):
-    """A name that is not there, with the nearest ones that are."""
+    """A name that is not there, with the nearest ones that are; `others` counts further unknown names."""
 
-    def __init__(self, kind: str, name: str, near: Sequence[str] = ()) -> None:
+    def __init__(self, kind: str, name: str, near: Sequence[str] = (), others: int = 0) -> None:
         hint = f" Did you mean {' or '.join(repr(n) for n in near)}?" if near else ""
-        super().__init__(f"There is no {kind} named {name!r}.{hint}")
-        self.kind, self.name, self.near = kind, name, list(near)
+        more = f" {others:,} more of the names given {'is' if others == 1 else 'are'} unknown." if others else ""
+        super().__init__(f"There is no {kind} named {name!r}.{hint}{more}")
+        self.kind, self.name, self.near, self.others = kind, name, list(near), others
 
-    def __reduce__(self) -> tuple[type[UnknownName], tuple[str, str, list[str]]]:
-        return type(self), (self.kind, self.name, self.near)
+    def __reduce__(self) -> tuple[type[UnknownName], tuple[str, str, list[str], int]]:
+        return type(self), (self.kind, self.name, self.near, self.others)
 
 
 def nearest(name: str, names: Iterable[str], count: int = 3) -> list[str]:
-    """The names most like `name`, ignoring case."""
+    """Return the names most like `name`, ignoring case."""
     by_folded: dict[str, str] = {}
     for known in names:
         by_folded.setdefault(known.casefold(), known)

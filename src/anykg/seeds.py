@@ -1,9 +1,9 @@
-"""Randomness as an argument: a seed and the names of what is drawn make a stream.
+"""Randomness as an argument: a seed and the names of what is drawn make a generator.
 
-Streams of different names are independent, and a stream depends on nothing that was drawn before it, so an
-interrupted run goes on with the very numbers it would have seen.
+Generators of different names are independent, and none depends on what was drawn before it, so an interrupted run
+resumes with the same numbers.
 
->>> stream(0, "negatives", 3).integers(10) == stream(0, "negatives", 3).integers(10)
+>>> int(generator(0, "negatives", 3).integers(100)) == int(generator(0, "negatives", 3).integers(100))
 True
 """
 
@@ -16,16 +16,19 @@ import torch
 
 
 def derive(seed: int, *names: str | int) -> int:
-    """A 63-bit seed for the stream called `names`."""
+    """Return a 63-bit seed for the generator called `names`."""
     text = "\x1f".join(str(part) for part in (seed, *names))
     return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little") >> 1
 
 
-def stream(seed: int, *names: str | int) -> np.random.Generator:
-    """A numpy generator for the stream called `names`."""
+def generator(seed: int, *names: str | int) -> np.random.Generator:
+    """Return a NumPy generator, named so that draws for different purposes are independent."""
     return np.random.default_rng(derive(seed, *names))
 
 
-def torch_stream(seed: int, *names: str | int) -> torch.Generator:
-    """A torch generator (CPU) for the stream called `names`."""
+def torch_generator(seed: int, *names: str | int) -> torch.Generator:
+    """Return a torch generator (CPU), named so that draws for different purposes are independent."""
     return torch.Generator().manual_seed(derive(seed, *names))
+
+
+stream, torch_stream = generator, torch_generator  # the old names, until all callers use the new ones

@@ -9,10 +9,10 @@ import ast
 import dataclasses
 import inspect
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
-from anykg.errors import ConfigError, nearest
+from anykg.errors import ConfigError, SettingError, nearest
 
 S = TypeVar("S")
 
@@ -41,17 +41,20 @@ def describe(settings: type) -> list[Setting]:
     ]
 
 
-def changed(settings: S, values: Mapping[str, str]) -> S:
-    """The settings with some fields replaced by values given as text."""
+def changed(settings: S, values: Mapping[str, Any]) -> S:
+    """The settings with some fields replaced, each given as a value or as text."""
     hints = get_type_hints(type(settings))
     names = [field.name for field in dataclasses.fields(settings)]  # type: ignore[arg-type]
-    parsed = {}
-    for name, text in values.items():
+    for name in values:
         if name not in names:
-            near = " or ".join(f"--{n.replace('_', '-')}" for n in nearest(name, names)) or "`anykg models NAME`"
-            raise ConfigError(f"There is no setting --{name.replace('_', '-')}; see {near}.")
-        parsed[name] = _parse(name, hints[name], text)
+            raise unknown_setting(name, names)
+    parsed = {name: _parse(name, hints[name], value) for name, value in values.items()}
     return dataclasses.replace(settings, **parsed)  # type: ignore[type-var]
+
+
+def unknown_setting(name: str, names: Sequence[str]) -> SettingError:
+    """The error for a setting that does not exist, with near matches."""
+    return SettingError(name, "there is no such setting", near=nearest(name, names))
 
 
 def from_json(settings: type[S], values: Mapping[str, Any]) -> S:
@@ -73,7 +76,12 @@ def _kind(hint: Any) -> str:
     return str(getattr(hint, "__name__", hint))
 
 
-def _parse(name: str, hint: Any, text: str) -> Any:
+def _parse(name: str, hint: Any, value: Any) -> Any:
+    if hint is float and type(value) is int:
+        return float(value)
+    if isinstance(hint, type) and type(value) is hint and hint is not str:
+        return value
+    text = str(value)
     if get_origin(hint) is Literal:
         if text in get_args(hint):
             return text
@@ -85,4 +93,4 @@ def _parse(name: str, hint: Any, text: str) -> Any:
             return hint(text)
         except ValueError:
             pass
-    raise ConfigError(f"--{name.replace('_', '-')}: expected {_kind(hint)}, found {text!r}.")
+    raise SettingError(name, f"expected {_kind(hint)}, found {text!r}")

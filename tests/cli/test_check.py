@@ -23,14 +23,14 @@ def call(*arguments: object) -> str:
 
 def test_check_then_probabilities(tmp_path: Path) -> None:
     printed = call("check", "atlas", "--facts", 60, "--out", tmp_path / "check.json")
-    assert "Asked for either end of" in printed
-    assert "'borders' goes both ways" in printed
-    found = json.loads((tmp_path / "check.json").read_text())["reports"][0]
+    assert "Asked for both ends of" in printed
+    assert "'borders' is symmetric" in printed
+    found = json.loads((tmp_path / "check.json").read_text())["summary"]
     assert found["overall"]["mrr"]["low"] < found["overall"]["mrr"]["value"] < found["overall"]["mrr"]["high"]
     kept = list(tmp_path.rglob("calibration/*.json"))
     assert len(kept) == 1
     ask = ("predict", "atlas", "--head", "Kosovo", "--relation", "in UN regional group", "-k", 1, "--format", "json")
-    row = json.loads(call(*ask, "--calibrated"))[0]
+    row = json.loads(call(*ask, "--calibrated"))["rows"][0]
     assert 0 < row["probability"] < 1
     assert "score" not in row
     assert list(tmp_path.rglob("calibration/*.json")) == kept
@@ -38,4 +38,9 @@ def test_check_then_probabilities(tmp_path: Path) -> None:
 
 def test_models_are_compared() -> None:
     printed = call("check", "atlas", "--facts", 20, "--models", "anykg-small,anykg-small", "--format", "json")
-    assert len(json.loads(printed)["reports"]) == 1
+    assert json.loads(printed)["model"] == "anykg-small"  # named twice, checked once
+    assert "models" not in json.loads(printed)["summary"]
+    printed = call("check", "atlas", "--facts", 20, "--models", "anykg-small,random", "--format", "json")
+    found = json.loads(printed)
+    assert found["summary"]["best"] == "anykg-small"
+    assert {row["model"] for row in found["rows"]} == {"anykg-small", "random"}

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from anykg.cli.main import app
+from anykg.cli.main import app, message_of
 from anykg.errors import InputError
 from anykg.io.catalog import find, get_dataset
 
@@ -47,7 +47,7 @@ def test_train_then_evaluate(facts: Path, tmp_path: Path) -> None:
     printed = call("evaluate", tmp_path / "run", facts, "--protocol", "full", "--out", out)
     assert "half-links seen" in printed
     result = json.loads(out.read_text())
-    assert result["protocol"]["name"] == "full"
+    assert result["summary"]["protocol"]["name"] == "full"
     assert result == json.loads(call("evaluate", tmp_path / "run", facts, "--protocol", "full", "--format", "json"))
     assert "It holds." in call("verify", tmp_path / "run", "--dataset", facts)
 
@@ -68,9 +68,9 @@ def test_settings_of_a_trained_model(facts: Path, tmp_path: Path) -> None:
     arguments = ("evaluate", tmp_path / "run", facts, "--samples", "4", "--format", "json", "--ranks", ranks)
     result = json.loads(call(*arguments))
     lines = [line.split("\t") for line in ranks.read_text(encoding="utf-8").splitlines()]
-    assert len(lines) == 1 + result["counts"]["ranked"]
+    assert len(lines) == 1 + result["summary"]["counts"]["ranked"]
     found = [float(line[lines[0].index("score_error")]) for line in lines[1:]]
-    assert sum(found) / len(found) == pytest.approx(result["score_errors"]["mean"], rel=1e-4)
+    assert sum(found) / len(found) == pytest.approx(result["summary"]["score_errors"]["mean"], rel=1e-4)
     assert "--entity-width" in errors("evaluate", tmp_path / "run", facts, "--entity-width", "8")
 
 
@@ -119,7 +119,7 @@ def errors(*arguments: object) -> str:
     """What a command that must fail on its input complains of."""
     with pytest.raises(InputError) as caught:
         CliRunner().invoke(app, [str(a) for a in arguments], catch_exceptions=False)
-    return str(caught.value)
+    return message_of(caught.value)
 
 
 def test_unknown_names_get_suggestions(facts: Path, tmp_path: Path) -> None:
@@ -157,14 +157,14 @@ def test_plausible_mistakes(facts: Path, tmp_path: Path) -> None:
 
 def test_a_mean_of_nothing_is_null(facts: Path) -> None:
     result = json.loads(call("evaluate", "random", facts, "--limit", "1", "--format", "json"))
-    assert result["standard_errors"]["mrr"] is None
+    assert result["summary"]["standard_errors"]["mrr"] is None
 
 
 def test_models_blind_to_relations_are_ranked_by_the_papers_rule(facts: Path, tmp_path: Path) -> None:
     call("train", "gin", facts, "--out", tmp_path / "run", "--epochs", "1")
     arguments = ("evaluate", tmp_path / "run", facts, "--task", "relation", "--format", "json")
-    assert json.loads(call(*arguments))["protocol"]["ties"] == "rounded"
-    assert json.loads(call(*arguments, "--ties", "realistic"))["protocol"]["ties"] == "realistic"
+    assert json.loads(call(*arguments))["summary"]["protocol"]["ties"] == "rounded"
+    assert json.loads(call(*arguments, "--ties", "realistic"))["summary"]["protocol"]["ties"] == "realistic"
 
 
 def test_files_in_another_order(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ def test_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "120")
     monkeypatch.setattr(check, "FACTS", {"node": 60, "relation": 20})
     printed = CliRunner().invoke(app, ["demo"], catch_exceptions=False).stdout
-    assert "Asked for either end of 60 facts it could not see" in printed
+    assert "Asked for both ends of 60 hidden facts" in printed
     assert printed.count("the best answers that are not in the graph") == 3
     assert "Eastern European Group" in printed
     assert printed.count("language  ") >= 8

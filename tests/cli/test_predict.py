@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from anykg.cli.main import app
+from anykg.cli.main import app, message_of
 from anykg.errors import InputError
 
 
@@ -20,7 +20,7 @@ def call(*arguments: object) -> str:
 def errors(*arguments: object) -> str:
     with pytest.raises(InputError) as caught:
         CliRunner().invoke(app, [str(a) for a in arguments], catch_exceptions=False)
-    return str(caught.value)
+    return message_of(caught.value)
 
 
 ASK = ("predict", "atlas", "--head", "Kosovo", "--relation", "in UN regional group", "-k", 2)
@@ -28,16 +28,16 @@ COLUMNS = ["head", "relation", "tail", "score", "rank", "known"]
 
 
 def test_formats(tmp_path: Path) -> None:
-    rows = json.loads(call(*ASK, "--format", "json"))
+    rows = json.loads(call(*ASK, "--format", "json"))["rows"]
     assert [list(row) for row in rows] == [COLUMNS, COLUMNS]
     assert rows[0]["tail"] == "Eastern European Group"
     assert call(*ASK, "--format", "tsv").splitlines()[0].split("\t") == COLUMNS
     assert call(*ASK, "--format", "csv").splitlines()[0].split(",") == COLUMNS
     assert call(*ASK, "--format", "nt").count(" .\n") == 2
     for name in ("a.parquet", "a.json", "a.tsv"):
-        assert f"Wrote 2 answers to {tmp_path / name}" in call(*ASK, "--out", tmp_path / name)
+        assert f"Wrote 2 rows to {tmp_path / name}" in call(*ASK, "--out", tmp_path / name)
     assert pl.read_parquet(tmp_path / "a.parquet")["tail"].to_list() == [row["tail"] for row in rows]
-    assert json.loads((tmp_path / "a.json").read_text()) == rows
+    assert json.loads((tmp_path / "a.json").read_text())["rows"] == rows
     assert "give --out" in errors(*ASK, "--format", "parquet")
     assert "for the screen" in errors(*ASK, "--format", "table", "--out", tmp_path / "b.tsv")
     assert ".parquet" in errors(*ASK, "--out", tmp_path / "b.xyz")
@@ -47,7 +47,7 @@ def test_batches(tmp_path: Path) -> None:
     queries, out = tmp_path / "q.tsv", tmp_path / "a.jsonl"
     queries.write_text("Kosovo\tborders\t?\n?\tmember of\tEuropean Union\nKosovo\tborders\t?\n", encoding="utf-8")
     result = CliRunner().invoke(app, ["predict", "atlas", "--queries", str(queries), "-k", "3", "--out", str(out)])
-    assert "1 of 3 questions were repeated" in result.stderr
+    assert "1 of 3 questions are repeated" in result.stderr
     rows = [json.loads(line) for line in out.read_text().splitlines()]
     assert [(row["query"], row["rank"]) for row in rows] == [(q, k) for q in (1, 2) for k in (1, 2, 3)]
     candidates = tmp_path / "c.txt"
@@ -69,7 +69,7 @@ def test_what_is_read_is_not_overwritten(tmp_path: Path) -> None:
     facts = tmp_path / "facts.tsv"
     facts.write_text("a\tr\tb\nb\tr\tc\n")
     for command in (("predict", facts, "--head", "a", "--relation", "r"), ("complete", facts)):
-        assert "would be lost" in errors(*command, "--out", facts)
+        assert "would be overwritten" in errors(*command, "--out", facts)
     assert facts.read_text() == "a\tr\tb\nb\tr\tc\n"
 
 
@@ -87,4 +87,4 @@ def test_a_split_that_would_be_empty_is_refused(tmp_path: Path) -> None:
     said = errors("data", "split", facts, "--kind", "transductive", "--out", tmp_path / "task")
     assert "would be empty" in said
     assert not (tmp_path / "task").exists()
-    assert "no fact to ask about" in errors("evaluate", "random", facts)
+    assert "has no test facts" in errors("evaluate", "random", facts)

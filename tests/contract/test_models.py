@@ -1,182 +1,224 @@
-"""What every registered model promises. A new row of the registry is tested here without a new line."""
+"""Every registered model passes `check_model`, and `check_model` catches models that cheat."""
 
 import numpy as np
 import pytest
 import torch
+from torch import Tensor, nn
 
-from anykg.evaluation.symmetry import sample_triplets, separates, verify
+from anykg.evaluation.symmetry import separates, verify
 from anykg.graph.graph import KnowledgeGraph
-from anykg.models.base import LinkPredictor, Symmetry
+from anykg.models.base import EncodedGraph, LinkPredictor, Symmetry
+from anykg.models.ingram.ingram import InGramConfig
+from anykg.models.isdea.isdea import ISDEAConfig
+from anykg.models.nbf.nbfnet import NBFNetConfig
 from anykg.models.registry import MODELS
-from graphs import named, random_graph
+from anykg.testing import CHECKS, ContractError, check_model
+from anykg.testing.graphs import DIFFERENT, TEAM
+from anykg.testing.other_device import other_device
+from graphs import random_graph
 
-FORMULA_1 = named(
-    "Red_Bull_Racing racing_driver Max_Verstappen",
-    "Max_Verstappen teammate Sergio_Pérez",
-    "Sergio_Pérez teammate Max_Verstappen",
-    "Christian_Horner team_principal Red_Bull_Racing",
-    "Christian_Horner manages Max_Verstappen",
-    "Christian_Horner manages Sergio_Pérez",
+
+@pytest.mark.parametrize("name", list(MODELS))
+def test_registered_models_keep_the_contract(name: str) -> None:
+    check_model(MODELS.load(name))
+
+
+@pytest.mark.parametrize(
+    ("name", "config"),
+    [
+        ("ingram", InGramConfig(samples=2)),
+        ("isdea+", ISDEAConfig(gnn="gin")),
+        ("isdea+", ISDEAConfig(aggregation="mean", readout="plain")),
+        ("isdea+", ISDEAConfig(form="literal", aggregation="max")),
+        ("nbfnet", NBFNetConfig(relation_vectors="trained")),
+    ],
 )
-COMPANY = named(
-    "Sundar_Pichai boss_of Jeff_Dean",
-    "Sundar_Pichai boss_of Sanjay_Ghemawat",
-    "Sundar_Pichai chief_executive Google",
-    "Sanjay_Ghemawat colleague Jeff_Dean",
-    "Jeff_Dean colleague Sanjay_Ghemawat",
-    "Google employee Sanjay_Ghemawat",
-)
-DIFFERENT = [  # pairs of triplets of FORMULA_1 that no relabelling maps onto each other
-    (("Red_Bull_Racing", "racing_driver", "Sergio_Pérez"), ("Red_Bull_Racing", "teammate", "Sergio_Pérez")),
-    (("Red_Bull_Racing", "racing_driver", "Sergio_Pérez"), ("Red_Bull_Racing", "manages", "Sergio_Pérez")),
-    (("Red_Bull_Racing", "racing_driver", "Sergio_Pérez"), ("Red_Bull_Racing", "racing_driver", "Christian_Horner")),
-    (("Christian_Horner", "manages", "Sergio_Pérez"), ("Christian_Horner", "manages", "Red_Bull_Racing")),
-]
-TURNED = (("Christian_Horner", "manages", "Sergio_Pérez"), ("Sergio_Pérez", "manages", "Christian_Horner"))
-BLIND_TO_DIRECTION = {"ingram"}  # its score is a product of three vectors, the same from either end
+def test_other_settings_keep_it_too(name: str, config: object) -> None:
+    check_model(MODELS.load(name), config, seed=3)
 
 
-def build(name: str, graph: KnowledgeGraph, seed: int = 0) -> LinkPredictor:
-    torch.manual_seed(seed)
+@pytest.mark.parametrize("name", [name for name in MODELS if MODELS.load(name).reads_relations])
+def test_models_tell_all_different_triplets_apart(name: str) -> None:
+    """More than the contract asks for, which is one pair of each kind."""
     model_class = MODELS.load(name)
-    model: LinkPredictor = model_class.build(model_class.Config(), graph)
-    return model.eval()
+    torch.manual_seed(0)
+    model = model_class.build(model_class.Config(), TEAM)
+    assert all(separates(model, TEAM, one, other) for pairs in DIFFERENT.values() for one, other in pairs)
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
-@pytest.mark.parametrize("name", list(MODELS))
-def test_declared_symmetry_holds(name: str, seed: int) -> None:
-    graph = random_graph(30, 5, 90, seed)
-    verdict = verify(build(name, graph, seed), graph, count=80, seed=seed)
-    assert verdict.holds, verdict
-
-
-@pytest.mark.parametrize("name", list(MODELS))
-def test_relabelling_relations_moves_entities_only_models(name: str) -> None:
-    """Where a model says that relation names matter, they do: the weaker claim is not made for comfort."""
-    graph = random_graph(30, 5, 90, 0)
-    model = build(name, graph)
-    if model.symmetry is not Symmetry.ENTITIES_ONLY:
-        pytest.skip("claims more")
-    model.symmetry = Symmetry.EXACT
-    assert not verify(model, graph).holds
-
-
-@pytest.mark.parametrize("name", list(MODELS))
-def test_isomorphic_triplets_of_two_graphs_score_alike(name: str) -> None:
-    """The paper's Figure 1(a): a racing team and a company."""
-    model = build(name, FORMULA_1)
-    if model.symmetry is not Symmetry.EXACT:
-        pytest.skip(f"symmetry is {model.symmetry}")
-    scores = []
-    for graph, (h, r, t) in (
-        (FORMULA_1, ("Red_Bull_Racing", "racing_driver", "Sergio_Pérez")),
-        (COMPANY, ("Google", "employee", "Jeff_Dean")),
-    ):
-        row = torch.tensor([[graph.entities.index(h), graph.relations.index(r), graph.entities.index(t)]])
-        with torch.no_grad():
-            scores.append(model.score_triplets(model.encode(graph), row).item())
-    assert scores[0] == pytest.approx(scores[1], abs=1e-5)
-
-
-@pytest.mark.parametrize("name", list(MODELS))
-def test_different_triplets_score_differently(name: str) -> None:
-    model = build(name, FORMULA_1)
-    if not model.reads_relations:
-        pytest.skip("ignores relation types")
-    assert all(separates(model, FORMULA_1, one, other) for one, other in DIFFERENT)
-    assert separates(model, FORMULA_1, *TURNED) == (name not in BLIND_TO_DIRECTION)
-
-
-@pytest.mark.parametrize("name", list(MODELS))
-def test_models_blind_to_relations_say_so(name: str) -> None:
-    model = build(name, FORMULA_1)
-    with torch.no_grad():
-        scores = model.score_relations(model.encode(FORMULA_1), torch.tensor([0]), torch.tensor([1]))
-    assert (len(torch.unique(scores)) > 1) == model.reads_relations
-
-
-@pytest.mark.parametrize("name", list(MODELS))
-def test_three_ways_to_ask_agree(name: str) -> None:
-    """score_tails, score_relations and score_triplets are one function; candidates are a selection of all."""
-    graph = random_graph(15, 4, 40, 1)
-    model = build(name, graph)
-    rows = torch.from_numpy(sample_triplets(graph, 12, np.random.default_rng(0)))
-    direct = rows[rows[:, 1] < graph.num_relations]
-    picked = torch.tensor([[3, 0, 14]]).expand(len(rows), -1)
-    with torch.no_grad():
-        encoded = model.encode(graph)
-        single = model.score_triplets(encoded, rows)
-        tails = model.score_tails(encoded, rows[:, 0], rows[:, 1])
-        some = model.score_tails(encoded, rows[:, 0], rows[:, 1], picked)
-        relations = model.score_relations(encoded, direct[:, 0], direct[:, 2])
-        alone = model.score_triplets(encoded, direct)
-    assert tails.shape == (len(rows), graph.num_entities)
-    assert relations.shape == (len(direct), graph.num_relations)
-    torch.testing.assert_close(tails.gather(1, rows[:, 2:]).squeeze(1), single, atol=1e-4, rtol=1e-4)
-    torch.testing.assert_close(tails.gather(1, picked), some, atol=1e-4, rtol=1e-4)
-    torch.testing.assert_close(relations.gather(1, direct[:, 1:2]).squeeze(1), alone, atol=1e-4, rtol=1e-4)
-
-
-@pytest.mark.parametrize("name", list(MODELS))
-def test_entities_and_relations_without_facts_score(name: str) -> None:
-    graph = random_graph(10, 3, 12, 2)
-    lonely = KnowledgeGraph(graph.triplets[graph.triplets[:, 1] == 0], graph.entities, graph.relations)
-    model = build(name, graph)
-    with torch.no_grad():
-        scores = model.score_tails(model.encode(lonely), torch.tensor([9, 0]), torch.tensor([2, 5]))
-    assert torch.isfinite(scores).all()
-
-
-@pytest.mark.parametrize("name", list(MODELS))
-def test_training_scores_are_differentiable(name: str) -> None:
-    graph = random_graph(20, 3, 60, 3)
-    model = build(name, graph).train()
-    if not list(model.parameters()):
-        pytest.skip("has no parameters")
-    targets = torch.from_numpy(graph.triplets[:6].astype(np.int64))
-    rows = targets[:, None].repeat(1, 3, 1)
-    rows[:, 1, 2], rows[:, 2, 2] = 0, 7
-    scores = model.training_scores(graph, rows, seed=1)
-    assert scores.shape == (6, 3)
-    scores.sum().backward()
-    assert any(p.grad is not None and bool((p.grad != 0).any()) for p in model.parameters())
-
-
-class Peeking(LinkPredictor):
-    """A cheat: scores by ids."""
+class Degrees(LinkPredictor):
+    """An honest little model: how often the tail ends a fact of the relation, and how many facts the head begins."""
 
     symmetry = Symmetry.EXACT
 
-    def encode(self, graph: KnowledgeGraph, seed: int = 0) -> KnowledgeGraph:
-        return graph
+    def __init__(self, config: object = None) -> None:
+        super().__init__(config)
+        self.weight = nn.Parameter(torch.ones(4))
 
-    def score_triplets(self, encoded: KnowledgeGraph, triplets: torch.Tensor) -> torch.Tensor:
-        return (triplets[:, 0] + 0.1 * triplets[:, 1] % encoded.num_relations - triplets[:, 2]).float()
+    def score_triplets(self, encoded: EncodedGraph, triplets: Tensor) -> Tensor:
+        facts = torch.from_numpy(encoded.graph.with_inverses().astype(np.int64)).to(triplets.device)
+        head, relation, tail = (triplets[:, i, None] for i in range(3))
+        ends = (facts[:, 2] == tail) & (facts[:, 1] == relation)
+        begins = (facts[:, 0] == head) & (facts[:, 1] == relation)
+        counts = [ends.sum(1), begins.sum(1), (facts[:, 0] == tail).sum(1), (facts[:, 0] == head).sum(1)]
+        return torch.stack(counts, dim=1).to(self.weight).log1p() @ self.weight
 
 
-class Constant(Peeking):
-    """Symmetric, and worth nothing."""
+class LeaksTargets(Degrees):
+    """Scores its targets on a graph that contains them."""
 
-    def score_triplets(self, encoded: KnowledgeGraph, triplets: torch.Tensor) -> torch.Tensor:
-        return torch.ones(len(triplets))
+    def training_scores(self, graph: KnowledgeGraph, rows: Tensor, seed: int, targets: Tensor | None = None) -> Tensor:
+        return self.score_triplets(self.encode(graph, seed), rows.reshape(-1, 3)).view(rows.shape[:2])
 
 
-class Drifting(Peeking):
+class IgnoresTargets(Degrees):
+    """Hides the rows' targets, but not the others it is told to."""
+
+    def training_scores(self, graph: KnowledgeGraph, rows: Tensor, seed: int, targets: Tensor | None = None) -> Tensor:
+        return super().training_scores(graph, rows, seed)
+
+
+class PeeksAtIds(Degrees):
+    def score_triplets(self, encoded: EncodedGraph, triplets: Tensor) -> Tensor:
+        return super().score_triplets(encoded, triplets) + 0.01 * triplets[:, 0]
+
+
+class PeeksAtRelationIds(Degrees):
+    def score_triplets(self, encoded: EncodedGraph, triplets: Tensor) -> Tensor:
+        return super().score_triplets(encoded, triplets) + 0.01 * (triplets[:, 1] == 0)
+
+
+class Constant(Degrees):
+    def score_triplets(self, encoded: EncodedGraph, triplets: Tensor) -> Tensor:
+        return self.weight.sum().expand(len(triplets))
+
+
+class SecretlyBlind(Degrees):
+    """Says that it reads relations, and does not."""
+
+    def score_triplets(self, encoded: EncodedGraph, triplets: Tensor) -> Tensor:
+        facts = torch.from_numpy(encoded.graph.triplets.astype(np.int64)).to(triplets.device)
+        return (facts[:, 2] == triplets[:, 2:]).sum(1).to(self.weight) * self.weight.sum()
+
+
+class Drifts(Degrees):
     """Claims symmetry in expectation, but a mean depends on an id."""
 
     symmetry = Symmetry.IN_EXPECTATION
 
-    def encode(self, graph: KnowledgeGraph, seed: int = 0) -> torch.Generator:
-        return torch.Generator().manual_seed(seed)
+    def encode(self, graph: KnowledgeGraph, seed: int = 0) -> EncodedGraph:
+        self.noise = torch.randn(1, generator=torch.Generator().manual_seed(seed))
+        return EncodedGraph(graph)
 
-    def score_triplets(self, encoded: torch.Generator, triplets: torch.Tensor) -> torch.Tensor:
-        return torch.randn(len(triplets), generator=encoded) + triplets[:, 0]
+    def score_triplets(self, encoded: EncodedGraph, triplets: Tensor) -> Tensor:
+        return super().score_triplets(encoded, triplets) + self.noise.to(triplets.device) + triplets[:, 0]
 
 
-def test_cheats_are_caught() -> None:
+class DependsOnBatch(Degrees):
+    def score_triplets(self, encoded: EncodedGraph, triplets: Tensor) -> Tensor:
+        scores = super().score_triplets(encoded, triplets)
+        return scores - scores.mean() if len(scores) else scores
+
+
+class KeepsStateOutside(Degrees):
+    """Has a number that no checkpoint holds."""
+
+    def __init__(self, config: object = None) -> None:
+        super().__init__(config)
+        self.factor = float(torch.rand(()))
+
+    def score_triplets(self, encoded: EncodedGraph, triplets: Tensor) -> Tensor:
+        return super().score_triplets(encoded, triplets) * self.factor
+
+
+class DrawsGlobally(Degrees):
+    def score_triplets(self, encoded: EncodedGraph, triplets: Tensor) -> Tensor:
+        return super().score_triplets(encoded, triplets) + 1e-6 * torch.rand(len(triplets))
+
+
+class NeedsFacts(Degrees):
+    def score_triplets(self, encoded: EncodedGraph, triplets: Tensor) -> Tensor:
+        return super().score_triplets(encoded, triplets) / max(len(encoded.graph), 0)
+
+
+class CutsGradients(Degrees):
+    def score_triplets(self, encoded: EncodedGraph, triplets: Tensor) -> Tensor:
+        return super().score_triplets(encoded, triplets).detach() + 0 * self.weight.sum()
+
+
+class StaysOnTheCpu(Degrees):
+    def score_triplets(self, encoded: EncodedGraph, triplets: Tensor) -> Tensor:
+        known = torch.from_numpy(encoded.graph.contains(triplets.numpy()))
+        return super().score_triplets(encoded, triplets) + 0.1 * known
+
+
+class MixesDevices(Degrees):
+    def score_triplets(self, encoded: EncodedGraph, triplets: Tensor) -> Tensor:
+        return super().score_triplets(encoded, triplets) + torch.zeros(len(triplets))
+
+
+def test_an_honest_model_passes() -> None:
+    check_model(Degrees)
+
+
+@pytest.mark.parametrize(
+    ("cheat", "check"),
+    [
+        (LeaksTargets, "leak"),
+        (IgnoresTargets, "leak"),
+        (PeeksAtIds, "symmetry"),
+        (PeeksAtRelationIds, "symmetry"),
+        (Drifts, "symmetry"),
+        (Constant, "separation"),
+        (SecretlyBlind, "separation"),
+        (DependsOnBatch, "pieces"),
+        (KeepsStateOutside, "saving"),
+        (DrawsGlobally, "randomness"),
+        (NeedsFacts, "sparse graphs"),
+        (CutsGradients, "gradients"),
+        (StaysOnTheCpu, "devices"),
+        (MixesDevices, "devices"),
+    ],
+)
+def test_cheats_are_caught(cheat: type[LinkPredictor], check: str) -> None:
+    with pytest.raises(ContractError, match=f"{cheat.__name__} breaks the model contract") as caught:
+        check_model(cheat)
+    assert check in caught.value.failures, str(caught.value)
+
+
+def test_all_failures_are_reported_together() -> None:
+    class Hopeless(LeaksTargets, PeeksAtIds):
+        reads_relations = False
+
+    with pytest.raises(ContractError) as caught:
+        check_model(Hopeless)
+    assert {"symmetry", "separation", "leak"} <= set(caught.value.failures)
+    assert all(f"  {name}: " in str(caught.value) for name in caught.value.failures)
+    assert set(caught.value.failures) <= set(CHECKS)
+
+
+@pytest.mark.parametrize("name", list(MODELS))
+def test_no_model_declares_less_than_it_keeps(name: str) -> None:
+    """Where a model says that relations matter, they do, at least on graphs it was not built for."""
     graph = random_graph(30, 5, 90, 0)
-    assert not verify(Peeking(), graph).holds
-    assert not verify(Drifting(), graph).holds
-    assert verify(Constant(), graph).holds
-    assert not separates(Constant(), FORMULA_1, *DIFFERENT[0])
+    model_class = MODELS.load(name)
+    torch.manual_seed(0)
+    model = model_class.build(model_class.Config(), random_graph(10, 3, 20)).eval()
+    if model.symmetry is not Symmetry.ENTITIES_ONLY:
+        pytest.skip("declares more")
+    model.symmetry = Symmetry.EXACT
+    assert not verify(model, graph).holds
+
+
+def test_the_pretended_device_behaves_like_one() -> None:
+    with other_device() as device:
+        there = torch.arange(6.0).to(device).requires_grad_()
+        assert there.device.type == device
+        there[[0, 2]].pow(2).sum().backward()  # type: ignore[no-untyped-call]
+        assert there.grad.cpu().tolist() == [0.0, 0.0, 4.0, 0.0, 0.0, 0.0]
+        assert (there + 1).tolist() == [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
+        assert torch.tensor([1, 2], device=device).cpu().numpy().tolist() == [1, 2]
+        with pytest.raises(RuntimeError, match="same device"):
+            there + torch.ones(6)
+        with pytest.raises(TypeError, match=r"call \.cpu\(\) first"):
+            there.detach().numpy()

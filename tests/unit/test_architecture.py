@@ -10,8 +10,9 @@ import pytest
 import anykg
 
 ORDER = [
-    ["errors", "seeds", "provenance"], ["atomic", "settings", "devices", "registry"], ["graph"], ["io"], ["rules"],
-    ["models"], ["evaluation"], ["training"], ["answers"], ["benchmarks"], ["cli", "web"],
+    ["errors", "seeds", "provenance", "printable", "progress", "threads"], ["atomic", "settings", "devices",
+    "plugins"], ["graph"], ["io"], ["rules"], ["models"], ["evaluation"], ["training"], ["answers"], ["benchmarks"],
+    ["cli", "web", "testing"],
 ]  # fmt: skip
 LEVEL = {name: level for level, names in enumerate(ORDER) for name in names}
 ROOT = Path(anykg.__file__).parent

@@ -5,9 +5,8 @@ from typing import Literal
 import pytest
 
 from anykg.atomic import atomic_path, write_text
-from anykg.errors import ConfigError, InputError, UnknownName, nearest
+from anykg.errors import ConfigError, UnknownName, nearest
 from anykg.models.recipe import Recipe
-from anykg.registry import Registry, Row
 from anykg.seeds import derive, stream, torch_stream
 from anykg.settings import changed, describe, from_json
 
@@ -75,14 +74,3 @@ def test_atomic_files_are_whole_or_absent(tmp_path: Path) -> None:
 def test_names_get_suggestions() -> None:
     assert nearest("offical language", ["Official Language", "capital"]) == ["Official Language"]
     assert str(UnknownName("relation", "x", ["y"])) == "There is no relation named 'x'. Did you mean 'y'?"
-
-
-def test_registry_imports_when_asked() -> None:
-    registry = Registry("thing", {"path": Row("pathlib:Path", "A path.")})
-    assert registry.load("path") is Path
-    assert registry.load("collections:OrderedDict").__name__ == "OrderedDict"
-    with pytest.raises(UnknownName, match="path"):
-        registry.load("pth")
-    for place in ("nowhere:x", "pathlib:Nothing"):
-        with pytest.raises(InputError, match="Cannot import"):
-            registry.load(place)

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from anykg.atomic import write_json
-from anykg.evaluation.protocol import Task
+from anykg.evaluation.protocol import Target
 from anykg.graph.graph import KnowledgeGraph
 from anykg.models.base import LinkPredictor
 
@@ -86,7 +86,7 @@ def digest_of(model: LinkPredictor) -> str:
     return content.hexdigest()
 
 
-def place_of(graph: KnowledgeGraph, model: LinkPredictor, task: Task) -> Path:
+def place_of(graph: KnowledgeGraph, model: LinkPredictor, task: Target) -> Path:
     """Where the curve of a model on a graph is kept."""
     from platformdirs import user_cache_path
 

@@ -1,41 +1,47 @@
-"""How far to trust a model on a graph: hide some of its facts, ask for them, and say how that went.
+"""How far to trust a model on a graph: hide some of its facts, ask for them, and report how well that went.
 
-Intervals are 95% prediction intervals: where the figure of as many other facts like these would fall. They come from
-resampling the hidden facts twice, for this check and for the other; the questions about one fact stay together. What is
-true but not in the graph counts as a wrong answer here, so that a check is rather too strict.
+Intervals are 95% prediction intervals: the range for the same figure on as many other facts like these. They come
+from resampling the hidden facts twice, once for this check and once for the other; the questions about one fact stay
+together. A true fact that is missing from the graph counts as a wrong answer, so a check errs on the strict side.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+import polars as pl
 
 from anykg.answers import calibration
-from anykg.answers.hidden import Asked, ask_back, hide
-from anykg.answers.ranking import Progress
-from anykg.errors import ConfigError
+from anykg.answers.hidden import Recovery, ask_back, hide
+from anykg.answers.inputs import ModelLike, graph_of, model_of
+from anykg.answers.results import GraphInfo, Result
+from anykg.errors import SettingError
 from anykg.evaluation.metrics import HITS
-from anykg.evaluation.protocol import Task
+from anykg.evaluation.protocol import Target
 from anykg.evaluation.strata import STRATA
 from anykg.graph.graph import KnowledgeGraph
 from anykg.graph.schema import redundant_relations
-from anykg.io.catalog import load_graph
-from anykg.models.base import LinkPredictor
-from anykg.models.store import DEFAULT_MODEL, load_model
-from anykg.seeds import stream
+from anykg.io.catalog import GraphLike
+from anykg.models.store import DEFAULT_MODEL
+from anykg.printable import printable
+from anykg.progress import Progress, ignore
+from anykg.seeds import generator
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 FACTS = {"node": 500, "relation": 100}
-"""Facts that are hidden unless said otherwise: a question about a relation costs a pass for each of them."""
+"""Facts to hide by default: a question about a relation takes a pass over the graph for each relation."""
 RESAMPLES = 2000
 MEASURES = ("mrr", *(f"hits@{k}" for k in HITS))
 FEW_FACTS = 200
-"""Hidden facts below which the figures are shaky."""
+"""Number of hidden facts below which the figures are uncertain."""
 DOMINANT = 0.5
-"""Share of the facts in one relation above which it drowns the others."""
+"""Share of the facts in one relation above which it dominates the figures."""
+SHOWN_RELATIONS = 10
 
 
 @dataclass(frozen=True)
@@ -56,24 +62,22 @@ class Part:
     measures: dict[str, Estimate]
 
 
-@dataclass(frozen=True)
-class Report:
-    """What a check found. Its text is for people, `as_json` for programs."""
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class Report(Result):
+    """The findings of a check."""
 
+    shows_warnings: ClassVar[bool] = True
+    graph: GraphInfo
     model: str
-    task: Task
-    entities: int
-    relations: int
-    facts: int
+    task: Target
     overall: Part
     chance: float
-    """Hits@10 of a guess."""
+    """Hits@10 of random guesses."""
     by_stratum: tuple[Part, ...]
     by_relation: tuple[Part, ...]
     """Most hidden facts first."""
-    given_away: Part | None
-    """The facts that no near-duplicate, inverse or symmetric fact gives away, where some are."""
-    warnings: tuple[str, ...]
+    not_given_away: Part | None
+    """The facts that no duplicate, inverse or symmetric fact gives away; None if that is all of them, or none."""
     calibration: calibration.Curve
     per_fact: np.ndarray
     """MRR [H] of each hidden fact, in an order that does not depend on the model."""
@@ -83,140 +87,191 @@ class Report:
         """The finding in plain words."""
         hits = {k: self.overall.measures[f"hits@{k}"] for k in (1, 10)}
         mrr = self.overall.measures["mrr"]
-        asked = "for either end of" if self.task == "node" else "for the relation of"
-        of = f"{self.entities:,} entities" if self.task == "node" else f"{self.relations:,} relations"
+        asked = "both ends of" if self.task == "node" else "the relation of"
+        of = f"{self.graph.entities:,} entities" if self.task == "node" else f"{self.graph.relations:,} relations"
         return (
-            f"Asked {asked} {self.overall.facts:,} facts it could not see, {self.model} put the right one of {of} "
-            f"first in {hits[1].value:.0%} and among its first 10 in {hits[10].value:.0%} "
-            f"(by chance {self.chance:.1%}). MRR {mrr.value:.2f}; on as many other facts like these expect "
-            f"{mrr.low:.2f} to {mrr.high:.2f}."
+            f"Asked for {asked} {self.overall.facts:,} hidden facts, {self.model} ranked the right one of {of} "
+            f"first in {hits[1].value:.0%} of cases and in the top 10 in {hits[10].value:.0%} "
+            f"(random guesses: {self.chance:.1%}). MRR {mrr.value:.2f}, 95% interval {mrr.low:.2f} to {mrr.high:.2f}."
         )
 
-    def as_json(self) -> dict[str, Any]:
-        """Plain numbers and lists."""
+    def to_polars(self) -> pl.DataFrame:
+        """Return a row for all facts, each stratum and each relation, with every measure and its interval."""
+        parts = [("all", self.overall)]
+        parts += [("half-links", part) for part in self.by_stratum] + [("relation", part) for part in self.by_relation]
+        if self.not_given_away:
+            parts.append(("not given away", self.not_given_away))
+        return pl.DataFrame([{"group": group} | _row(part) for group, part in parts])
+
+    def summary(self) -> dict[str, Any]:
+        """Return the sentence, the overall figures and the calibration curve."""
+        overall = {name: vars(value) for name, value in self.overall.measures.items()}
         return {
-            "model": self.model,
-            "task": self.task,
-            "entities": self.entities,
-            "relations": self.relations,
-            "facts": self.facts,
-            "overall": _part_json(self.overall),
-            "by_stratum": [_part_json(part) for part in self.by_stratum],
-            "by_relation": [_part_json(part) for part in self.by_relation],
-            "not_given_away": _part_json(self.given_away) if self.given_away else None,
-            "warnings": list(self.warnings),
-            "calibration": vars(self.calibration) | {},
             "sentence": self.sentence,
+            "task": self.task,
+            "hidden_facts": self.overall.facts,
+            "overall": overall,
+            "random_hits@10": self.chance,
+            "calibration": vars(self.calibration),
         }
 
-    def __repr__(self) -> str:
-        return "\n".join([self.sentence, *(f"Mind: {warning}" for warning in self.warnings)])
+    def renderables(self, relations: int = SHOWN_RELATIONS) -> list[RenderableType]:
+        """Return the table, the finding and the warnings."""
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(box=None, pad_edge=False)
+        table.add_column("hidden facts", overflow="fold")
+        for name in ("count", "MRR", "95% interval", "Hits@1", "Hits@10"):
+            table.add_column(name, justify="right")
+        table.add_row("all", *_cells(self.overall))
+        for part in self.by_stratum:
+            table.add_row(f"half-links seen: {part.name}", *_cells(part))
+        for part in self.by_relation[:relations]:
+            table.add_row(Text(printable(part.name)), *_cells(part))
+        left = len(self.by_relation) - relations
+        if left > 0:
+            table.add_row(f"({left:,} more relations)", *[""] * 5)
+        lines = [self.sentence, *(f"Warning: {warning}" for warning in self.warnings)]
+        if self.calibration.error is not None:
+            lines.append(
+                "Calibrated probabilities (predict --calibrated) are off by "
+                f"{100 * self.calibration.error:.1f} points on average."
+            )
+        return [table, "", *(Text(printable(line)) for line in lines)]
 
 
 def check(
-    graph: KnowledgeGraph | Path | str,
+    graph: GraphLike,
     *,
-    model: LinkPredictor | Path | str = DEFAULT_MODEL,
-    task: Task = "node",
+    model: ModelLike = DEFAULT_MODEL,
+    task: Target = "node",
     facts: int | None = None,
     seed: int = 0,
     name: str | None = None,
-    progress: Progress | None = None,
+    progress: Progress = ignore,
 ) -> Report:
-    """Hide facts of a graph, ask the model for them, and keep the curve that turns its scores into probabilities.
+    """Hide facts of a graph, ask a model for them, and keep the curve that turns its scores into probabilities.
 
     Args:
-        graph: A graph, a file of triples, or a dataset's name.
-        model: A model, a folder, the name of a shipped one, or a hub id.
-        task: Ask for entities (node) or for relations.
-        facts: How many to hide; 500 for entities and 100 for relations unless said.
-        seed: Chooses them.
+        graph: A graph, file, dataset name, DataFrame, NetworkX graph or list of triples.
+        model: A model, the name of a shipped one, a folder, or a hub id.
+        task: Ask for entities ("node") or for relations ("relation").
+        facts: Number of facts to hide; by default 500 for entities and 100 for relations.
+        seed: Draws the facts.
         name: What to call the model.
         progress: Called with (done, total) questions.
     """
     if task not in FACTS:
-        raise ConfigError(f"task: expected {' or '.join(FACTS)}, found {task!r}.")
+        raise SettingError("task", f"expected {' or '.join(FACTS)}, found {task!r}")
     if facts is not None and facts < 1:
-        raise ConfigError(f"facts: expected at least 1, found {facts}.")
-    graph = graph if isinstance(graph, KnowledgeGraph) else load_graph(graph)
-    called = name or ("the model" if isinstance(model, LinkPredictor) else str(model))
-    model = model if isinstance(model, LinkPredictor) else load_model(model)
-    alike = graph.derive(redundant_relations)
-    asked = ask_back(model, hide(graph, FACTS[task] if facts is None else facts, seed), task, alike, progress)
-    curve = calibration.fit(asked.best_questions, asked.best_scores, asked.best_right)
-    place = calibration.place_of(graph, model, task)
-    kept = calibration.load(place)
+        raise SettingError("facts", f"expected at least 1, found {facts}")
+    loaded, info = graph_of(graph)
+    scorer, called = model_of(model, name)
+    wanted = FACTS[task] if facts is None else facts
+    alike = loaded.derive(redundant_relations)
+    found = ask_back(scorer, hide(loaded, wanted, seed), task, alike, progress)
+    curve = calibration.fit(found.best_questions, found.best_scores, found.best_right)
+    path = calibration.place_of(loaded, scorer, task)
+    kept = calibration.load(path)
     better_kept = facts is not None and kept is not None and kept.answers > curve.answers
     if not better_kept:
-        calibration.save(curve, place)
-    everything = np.ones(len(asked.ranks), bool)
-    plain = ~asked.given_away
-    overall = _part("all", asked, everything, seed)
-    relations = asked.facts[:, 1]
-    by_relation = [_part(graph.relations.label(int(r)), asked, relations == r, seed) for r in np.unique(relations)]
+        calibration.save(curve, path)
+    everything = np.ones(len(found.ranks), bool)
+    plain = ~found.given_away
+    relations = found.facts[:, 1]
+    by_relation = [_part(loaded.relations.label(int(r)), found, relations == r, seed) for r in np.unique(relations)]
     report = Report(
+        command="check",
+        graph=info,
         model=called,
         task=task,
-        entities=graph.num_entities,
-        relations=graph.num_relations,
-        facts=len(graph),
-        overall=overall,
-        chance=float(np.mean(np.minimum(10 / asked.candidates, 1.0))),
+        overall=_part("all", found, everything, seed),
+        chance=float(np.mean(np.minimum(10 / found.candidates, 1.0))),
         by_stratum=tuple(
-            _part(name, asked, asked.strata == index, seed)
-            for index, name in enumerate(STRATA)
-            if (asked.strata == index).any()
+            _part(stratum, found, found.strata == index, seed)
+            for index, stratum in enumerate(STRATA)
+            if (found.strata == index).any()
         ),
         by_relation=tuple(sorted(by_relation, key=lambda part: -part.facts)),
-        given_away=_part("not given away", asked, plain, seed) if plain.any() and not plain.all() else None,
-        warnings=(),
+        not_given_away=_part("not given away", found, plain, seed) if plain.any() and not plain.all() else None,
         calibration=curve,
-        per_fact=_by_fact(asked, everything)[0]["mrr"],
+        per_fact=_by_fact(found, everything)[0]["mrr"],
     )
-    warnings = _warnings(graph, report, alike, FACTS[task] if facts is None else facts)
+    warnings = _warnings(loaded, report, alike, wanted)
     if better_kept and kept is not None:
         warnings.append(
-            f"`predict --calibrated` goes on using the curve of an earlier check with {kept.answers:,} answers."
+            f"`predict --calibrated` keeps using the curve of an earlier check with {kept.answers:,} answers."
         )
     return replace(report, warnings=tuple(warnings))
 
 
-@dataclass(frozen=True)
-class Comparison:
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class Comparison(Result):
     """Which of several models to use on a graph."""
 
+    shows_warnings: ClassVar[bool] = True
+    reports: tuple[Report, ...]
     best: str
     differences: dict[str, Estimate]
-    """MRR of the best minus that of each other one, over the same hidden facts, with the interval of that mean."""
+    """MRR of the best minus that of each other model, over the same hidden facts, with the interval of that mean."""
 
     @property
     def sentence(self) -> str:
         """The finding in plain words."""
         close = [name for name, gap in self.differences.items() if gap.low <= 0]
         if not close:
-            return f"Use {self.best}: it is better than the others beyond chance."
-        return f"{self.best} did best, but {' and '.join(close)} may be as good: the difference is within chance."
+            return f"Use {self.best}: it is significantly better than the others."
+        return f"{self.best} did best, but the difference to {' and '.join(close)} is not significant."
+
+    def to_polars(self) -> pl.DataFrame:
+        """Return the rows of every report, with the model's name."""
+        return pl.concat(
+            [report.to_polars().insert_column(0, pl.lit(report.model).alias("model")) for report in self.reports]
+        )
+
+    def summary(self) -> dict[str, Any]:
+        """Return the best model, the differences in MRR, and the summary of every report."""
+        return {
+            "sentence": self.sentence,
+            "best": self.best,
+            "differences": {name: vars(gap) for name, gap in self.differences.items()},
+            "models": {report.model: report.summary() for report in self.reports},
+        }
+
+    def renderables(self) -> list[RenderableType]:
+        """Return every report and the finding."""
+        from rich.text import Text
+
+        return [*(part for report in self.reports for part in report.renderables()), Text(printable(self.sentence))]
 
 
 def compare(reports: Sequence[Report], seed: int = 0) -> Comparison:
-    """The best of several models that were asked for the same hidden facts."""
+    """Compare models that were asked for the same hidden facts."""
     best = max(reports, key=lambda report: report.overall.measures["mrr"].value)
     others = [report for report in reports if report is not best]
     differences = {report.model: _mean(best.per_fact - report.per_fact, seed) for report in others}
-    return Comparison(best.model, differences)
+    return Comparison(
+        command="check",
+        graph=best.graph,
+        reports=tuple(reports),
+        best=best.model,
+        differences=differences,
+        warnings=tuple(dict.fromkeys(f"{report.model}: {text}" for report in reports for text in report.warnings)),
+    )
 
 
-def _by_fact(asked: Asked, keep: np.ndarray) -> tuple[dict[str, np.ndarray], int]:
+def _by_fact(found: Recovery, keep: np.ndarray) -> tuple[dict[str, np.ndarray], int]:
     """Every measure [H] averaged over the questions about one fact, and H."""
-    _, which = np.unique(asked.facts[keep], axis=0, return_inverse=True)
-    which, ranks = which.reshape(-1), asked.ranks[keep]
+    _, which = np.unique(found.facts[keep], axis=0, return_inverse=True)
+    which, ranks = which.reshape(-1), found.ranks[keep]
     counts = np.bincount(which)
     values = {"mrr": 1 / ranks} | {f"hits@{k}": (ranks <= k).astype(float) for k in HITS}
     return {name: np.bincount(which, column) / counts for name, column in values.items()}, len(counts)
 
 
-def _part(name: str, asked: Asked, keep: np.ndarray, seed: int) -> Part:
-    columns, count = _by_fact(asked, keep)
+def _part(name: str, found: Recovery, keep: np.ndarray, seed: int) -> Part:
+    columns, count = _by_fact(found, keep)
     return Part(name, count, {measure: _estimate(columns[measure], seed) for measure in MEASURES})
 
 
@@ -237,41 +292,51 @@ def _mean(values: np.ndarray, seed: int) -> Estimate:
 
 def _resampled(values: np.ndarray, seed: int, which: str) -> np.ndarray:
     """Means [RESAMPLES] of values [H] drawn with replacement."""
-    random = stream(seed, "bootstrap", which)
+    random = generator(seed, "bootstrap", which)
     sizes = [len(part) for part in np.array_split(np.arange(RESAMPLES), 20)]  # not all at once: facts may be many
     return np.concatenate([values[random.integers(len(values), size=(size, len(values)))].mean(1) for size in sizes])
 
 
 def _warnings(graph: KnowledgeGraph, report: Report, alike: np.ndarray, wanted: int) -> list[str]:
-    found = []
+    found: list[str] = []
     hidden = report.overall.facts
     if hidden < FEW_FACTS:
-        why = " (those that can go without leaving an entity unknown)" if hidden < wanted else ""
-        found.append(f"only {hidden:,} facts were hidden{why}; the figures are rough.")
+        why = " (more would leave an entity or a relation without facts)" if hidden < wanted else ""
+        found.append(f"only {hidden:,} facts were hidden{why}, so the figures are uncertain.")
     counts = np.bincount(graph.triplets[:, 1], minlength=graph.num_relations)
     if graph.num_relations > 1 and counts.max() > DOMINANT * len(graph):
         most = int(counts.argmax())
         found.append(
-            f"{counts[most] / len(graph):.0%} of the facts are of one relation, {graph.relations.label(most)!r}; the "
-            "figures are mostly about it, so look at each relation."
+            f"{counts[most] / len(graph):.0%} of the facts are of one relation, {graph.relations.label(most)!r}, which "
+            "dominates the figures; look at each relation."
         )
     if len(alike):
         shown = list(dict.fromkeys(_alike(graph, int(r), int(s)) for r, s in alike))
         more = f", and {len(shown) - 3} more" if len(shown) > 3 else ""
-        rest = report.given_away
-        without = f" Without facts that these give away, MRR is {rest.measures['mrr'].value:.2f}." if rest else ""
-        found.append(f"some relations say the same: {', '.join(shown[:3])}{more}.{without}")
+        rest = report.not_given_away
+        without = f" Without the facts given away by these, MRR is {rest.measures['mrr'].value:.2f}." if rest else ""
+        found.append(f"some relations duplicate or invert each other: {', '.join(shown[:3])}{more}.{without}")
     return found
 
 
 def _alike(graph: KnowledgeGraph, first: int, second: int) -> str:
     label, other = graph.relations.label(first), graph.relations.label(second % graph.num_relations)
     if second == first + graph.num_relations:
-        return f"{label!r} goes both ways"
+        return f"{label!r} is symmetric"
     if second >= graph.num_relations:
         return f"{min(label, other)!r} and {max(label, other)!r} are inverses"
-    return f"{min(label, other)!r} and {max(label, other)!r} repeat each other"
+    return f"{min(label, other)!r} and {max(label, other)!r} duplicate each other"
 
 
-def _part_json(part: Part) -> dict[str, Any]:
-    return {"name": part.name, "facts": part.facts} | {name: vars(value) | {} for name, value in part.measures.items()}
+def _row(part: Part) -> dict[str, Any]:
+    row: dict[str, Any] = {"name": part.name, "facts": part.facts}
+    for name, value in part.measures.items():
+        row |= {name: value.value, f"{name}_low": value.low, f"{name}_high": value.high}
+    return row
+
+
+def _cells(part: Part) -> list[str]:
+    mrr = part.measures["mrr"]
+    interval = f"{max(mrr.low, 0):.2f} to {min(mrr.high, 1):.2f}" if part.facts > 1 else ""
+    hits = (f"{part.measures[f'hits@{k}'].value:.0%}" for k in (1, 10))
+    return [f"{part.facts:,}", f"{mrr.value:.2f}", interval, *hits]

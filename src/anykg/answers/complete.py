@@ -1,53 +1,59 @@
 """The most plausible new facts of a whole graph.
 
 Each relation is asked about from the end with fewer entities, which takes the fewest questions and has the most known
-answers to each: (?, r, t) for every known tail, or (h, r, ?) for every known head. A fact none of whose ends is known
-for its relation is never proposed. Where heads are given, (h, r, ?) is asked for each of them and every relation.
+answers to each: (?, r, t) for every known tail, or (h, r, ?) for every known head. A fact neither of whose ends is
+known with its relation is never proposed. If heads are given, (h, r, ?) is asked for each of them and every relation.
 
-A fact's score is the model's plus a logarithm: of the entities that have c facts of this relation, how many have one
-more? Models answer who is the capital of France again and again; this says that nobody has two. The smaller one counts
-of the head's and the tail's. Of a symmetric relation, a fact stands for its mirror image as well.
+A fact's score is the model's score plus a log prior: of the entities that have c facts of this relation, what share has
+one more? Models answer "who is the capital of France" with a second capital; the prior says that nobody has two. The
+smaller of the head's and the tail's prior counts. Of a symmetric relation, a fact stands for its mirror image as well.
 
-Questions are asked in a fixed order, a slice at a time, and only the best facts are kept: what was interrupted goes on
-from the last slice and ends with the same facts.
+Questions are asked in a fixed order, a slice at a time, and only the best facts are kept: an interrupted run resumes at
+the last slice and ends with the same facts.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
+from zipfile import BadZipFile
 
 import numpy as np
-import torch
 
 from anykg.answers.calibration import digest_of
-from anykg.answers.ranking import HEAD, RELATION, TAIL, Limits, Progress, allowed_answers, scored, top
+from anykg.answers.inputs import ModelLike, Name, graph_of, look_up, model_of
 from anykg.answers.table import Answers, table_of
 from anykg.atomic import atomic_path
-from anykg.errors import DataError, Interrupted
-from anykg.graph.graph import KnowledgeGraph
+from anykg.errors import ConfigError, DataError, Interrupted, SettingError
+from anykg.evaluation.ranking import Limits, allowed_answers, encode, known_answers, scored, top
+from anykg.graph.graph import HEAD, RELATION, TAIL, KnowledgeGraph
+from anykg.graph.keys import find
 from anykg.graph.schema import symmetric_relations
+from anykg.io.catalog import GraphLike
 from anykg.models.base import LinkPredictor
+from anykg.models.store import DEFAULT_MODEL
+from anykg.progress import Progress, ignore
 
 SLICE = 64
-"""Questions between two points from which to go on."""
+"""Questions between two points at which a run can be resumed."""
 SAVE_SECONDS = 20.0
 PROBE = 8
 """Questions that are timed for the estimate."""
 
 
 class Estimate(NamedTuple):
-    """What is ahead."""
+    """How much work there is."""
 
     questions: int
     """In all."""
     done: int
-    """Of an earlier run that was interrupted."""
+    """By an earlier run that was interrupted."""
     seconds: float
-    """For the rest, about."""
+    """Estimate for the rest."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,35 +66,62 @@ class _Found:
 
 
 def complete(
-    graph: KnowledgeGraph,
-    model: LinkPredictor,
+    graph: GraphLike,
     *,
+    model: ModelLike = DEFAULT_MODEL,
     count: int = 1000,
-    relations: np.ndarray | None = None,
-    heads: np.ndarray | None = None,
-    state: Path | None = None,
+    relations: Iterable[Name] | None = None,
+    heads: Iterable[Name] | None = None,
+    state: Path | str | None = None,
     announce: Callable[[Estimate], None] | None = None,
-    progress: Progress | None = None,
+    progress: Progress = ignore,
 ) -> Answers:
-    """The `count` most plausible facts that the graph does not have: head, relation, tail, score, rank.
+    """Return the `count` most plausible facts that the graph does not have: head, relation, tail, score, rank.
 
     Args:
-        graph: The graph.
-        model: The model.
-        count: How many facts.
-        relations: Ids of the only relations; None for all.
-        heads: Ids of the only heads; None for all.
-        state: A file to keep what was found until the end, and to go on from.
-        announce: Told how much work there is before it starts.
+        graph: A graph, file, dataset name, DataFrame, NetworkX graph or list of triples.
+        model: A model, the name of a shipped one, a folder, or a hub id.
+        count: Number of facts.
+        relations: Only these relations; None for all.
+        heads: Ask every relation of these entities as heads; None for the whole graph.
+        state: A file that keeps what was found, so that an interrupted run can be resumed.
+        announce: Called with an estimate of the work before it starts.
         progress: Called with (done, total) questions.
     """
-    asked = questions_of(graph, relations, heads)
+    if count < 1:
+        raise SettingError("count", f"expected at least 1, found {count}")
+    loaded, info = graph_of(graph)
+    scorer, name = model_of(model)
+    path = None if state is None else Path(state)
+    if path is not None and path.is_dir():
+        raise ConfigError(f"{path}: expected a file to resume from, found a folder; move it or choose another output.")
+    asked = questions_of(
+        loaded,
+        None if relations is None else look_up(loaded.relations, relations),
+        None if heads is None else look_up(loaded.entities, heads),
+    )
     if not len(asked):
         raise DataError("There is nothing to ask: none of the relations has a fact.")
+    found = _search(loaded, scorer, asked, count, path, announce, progress)
+    ranks = np.arange(1, len(found.facts) + 1)
+    columns = {"score": found.scores.astype(np.float32), "rank": ranks}
+    extra = {"questions": len(asked)}
+    return table_of(loaded, found.facts, columns, command="complete", info=info, model=name, extra=extra)
+
+
+def _search(
+    graph: KnowledgeGraph,
+    model: LinkPredictor,
+    asked: np.ndarray,
+    count: int,
+    state: Path | None,
+    announce: Callable[[Estimate], None] | None,
+    progress: Progress,
+) -> _Found:
+    """Ask all questions and keep the best facts; resumes from `state`, and saves there."""
     made_for = _digest(graph, model, count, asked)
     found = _load(state, made_for) or _Found(np.zeros((0, 3), np.int64), np.zeros(0), 0)
-    with torch.no_grad():
-        encoded = model.eval().encode(graph)
+    encoded = encode(model, graph)
     if announce:
         announce(Estimate(len(asked), found.done, _seconds(model, graph, asked[found.done :], encoded)))
     mirrored = graph.derive(symmetric_relations)
@@ -99,19 +132,17 @@ def complete(
             part = asked[found.done : found.done + SLICE]
             facts, scores = _best_of(model, graph, part, encoded, more, count)
             found = _merged(found, facts, scores, mirrored, count, found.done + len(part))
-            if progress:
-                progress(found.done, len(asked))
+            progress(found.done, len(asked))
             if state and time.monotonic() - saved > SAVE_SECONDS:
                 _save(state, found, made_for)
                 saved = time.monotonic()
     except KeyboardInterrupt as stop:
         share = f"Stopped after {found.done:,} of {len(asked):,} questions"
         if state is None:
-            raise Interrupted(f"{share}; nothing was kept. With --out it could be resumed.") from stop
+            raise Interrupted(f"{share}; nothing was kept, because there is no state file to resume from.") from stop
         _save(state, found, made_for)
-        raise Interrupted(f"{share}; the same command goes on from there.") from stop
-    ranks = np.arange(1, len(found.facts) + 1)
-    return table_of(graph, found.facts, {"score": found.scores.astype(np.float32), "rank": ranks})
+        raise Interrupted(f"{share}; run it again to resume.") from stop
+    return found
 
 
 def questions_of(graph: KnowledgeGraph, relations: np.ndarray | None, heads: np.ndarray | None) -> np.ndarray:
@@ -124,13 +155,13 @@ def questions_of(graph: KnowledgeGraph, relations: np.ndarray | None, heads: np.
         pairs = np.stack(np.meshgrid(np.unique(heads), kinds, indexing="ij"), axis=-1).reshape(-1, 2)
         return np.column_stack([pairs, np.full(len(pairs), -1)])
     parts = []
-    for place in (HEAD, TAIL):
+    for column in (HEAD, TAIL):
         open_facts = facts.copy()
-        open_facts[:, place] = -1
+        open_facts[:, column] = -1
         parts.append(np.unique(open_facts, axis=0))
     counts = [np.bincount(part[:, RELATION], minlength=graph.num_relations) for part in parts]
     heads_open = counts[0] <= counts[1]  # ask for heads where there are no more tails than heads
-    kept = [part[heads_open[part[:, RELATION]] == (place == 0)] for place, part in enumerate(parts)]
+    kept = [part[heads_open[part[:, RELATION]] == (index == 0)] for index, part in enumerate(parts)]
     asked = np.concatenate(kept)
     return asked[np.lexsort((asked[:, TAIL], asked[:, HEAD], asked[:, RELATION]))]
 
@@ -163,18 +194,19 @@ def _best_of(
     """The best new facts [A, 3] among the answers to some questions, and their scores [A]."""
     facts, values = [], []
     for chunk in scored(model, graph, asked, encoded):
-        questions = asked[chunk.rows]
-        allowed = allowed_answers(graph, questions, chunk, Limits())
+        questions, model_scores = asked[chunk.rows], chunk.scores.float().cpu().numpy()
+        allowed = allowed_answers(graph, asked, chunk, Limits())
+        known = known_answers(graph, questions, chunk.column)
         everyone = np.arange(graph.num_entities)
         for index, question in enumerate(questions):
             usable = allowed[index]
-            usable[chunk.known[index]] = False
+            usable[known[index]] = False
             candidates = np.tile(question, (graph.num_entities, 1))
-            candidates[:, chunk.place] = everyone
+            candidates[:, chunk.column] = everyone
             of_heads = _look_up(more, candidates[:, HEAD], candidates[:, RELATION], graph)
             of_tails = _look_up(more, candidates[:, TAIL], candidates[:, RELATION] + graph.num_relations, graph)
             unseen = np.isnan(of_heads) & np.isnan(of_tails)
-            scores = chunk.scores[index] + np.nan_to_num(np.fmin(of_heads, of_tails))
+            scores = model_scores[index] + np.nan_to_num(np.fmin(of_heads, of_tails))
             best = top(scores, usable & ~unseen, count)
             facts.append(candidates[best])
             values.append(scores[best])
@@ -187,8 +219,8 @@ def _look_up(
     """Values of (entity, relation), NaN where the entity has no fact of it."""
     keys, values = table
     wanted = entities * 2 * graph.num_relations + relations
-    at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    return np.where(keys[at] == wanted, values[at], np.nan)
+    at = find(keys, wanted)
+    return np.where(at >= 0, values[at], np.nan)
 
 
 def _merged(
@@ -219,8 +251,6 @@ def _seconds(model: LinkPredictor, graph: KnowledgeGraph, asked: np.ndarray, enc
 
 
 def _digest(graph: KnowledgeGraph, model: LinkPredictor, count: int, asked: np.ndarray) -> str:
-    from hashlib import blake2b
-
     text = f"{graph.digest} {digest_of(model)} {count} {SLICE}"
     return blake2b(text.encode() + asked.tobytes(), digest_size=16).hexdigest()
 
@@ -239,5 +269,5 @@ def _load(path: Path | None, made_for: str) -> _Found | None:
             if str(kept["made_for"]) != made_for:
                 return None
             return _Found(kept["facts"], kept["scores"], int(kept["done"]))
-    except (OSError, ValueError, KeyError):
+    except (OSError, ValueError, KeyError, EOFError, BadZipFile):
         return None

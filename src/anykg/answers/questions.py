@@ -1,120 +1,170 @@
-"""Questions about a graph: triplets with one place left open, by name and as ids.
+"""Questions about a graph: triplets with one column left open, by name and as ids.
 
-Asked ids are int64 [Q, 3] with -1 at the open place.
+As ids, questions are int64 [Q, 3] with -1 in the open column.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple, cast
 
 import numpy as np
 import polars as pl
 
-from anykg.errors import ConfigError, DataError, UnknownName
-from anykg.graph.graph import KnowledgeGraph
-from anykg.graph.vocabulary import Vocabulary
+from anykg.answers.inputs import Name, as_name
+from anykg.errors import ConfigError, DataError, InputError, UnknownName
+from anykg.graph.graph import COLUMNS, KnowledgeGraph
+from anykg.io.delimited import decode
 from anykg.io.read import read_names
 from anykg.io.source import load
 
-PLACES = ("head", "relation", "tail")
-HEAD, RELATION, TAIL = range(3)
 OPEN = "?"
-"""Stands for what is asked in a file of questions."""
+"""Marks what is asked for."""
+SUGGESTED = 5
+"""Unknown names in a batch that get suggestions: comparing with every name takes a while."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """A triplet with one place left open."""
+    """A triplet with one column left open."""
 
     head: str | None = None
     relation: str | None = None
     tail: str | None = None
+    line: int | None = field(default=None, compare=False, repr=False)
+    """Where it stands in a file."""
 
     def __post_init__(self) -> None:
-        missing = [name for name in PLACES if getattr(self, name) is None]
+        missing = [name for name in COLUMNS if getattr(self, name) is None]
         if len(missing) != 1:
-            found = f"left out {', '.join(missing)}" if missing else "all three were given"
+            found = f"{', '.join(missing)} missing" if missing else "all three given"
             raise ConfigError(f"Expected two of head, relation and tail, so that the third is asked for; {found}.")
 
     def __str__(self) -> str:
-        return f"({', '.join(getattr(self, place) or OPEN for place in PLACES)})"
+        return f"({', '.join(getattr(self, column) or OPEN for column in COLUMNS)})"
 
-
-def as_questions(asked: Iterable[Question | Mapping[str, str | None] | Sequence[str | None]]) -> list[Question]:
-    """Questions from what stands for one: a Question, a mapping, or (head, relation, tail) with None or "?"."""
-    if isinstance(asked, Question | Mapping) or (
-        isinstance(asked, Sequence) and any(isinstance(p, str) for p in asked)
-    ):
-        asked = [asked]  # one question instead of several
-    questions = []
-    for item in asked:
-        if isinstance(item, Question):
-            questions.append(item)
-            continue
-        if isinstance(item, Mapping):
-            unknown = sorted(set(item) - set(PLACES))
-            if unknown:
-                raise ConfigError(f"A question has head, relation and tail; found {', '.join(unknown)}.")
-            parts = [item.get(place) for place in PLACES]
-        else:
-            parts = list(item)
+    @classmethod
+    def of(cls, parts: Sequence[Name | None], line: int | None = None) -> Question:
+        """A question from head, relation and tail, one of them None, "" or "?"."""
         if len(parts) != 3:
             raise ConfigError(f"Expected (head, relation, tail) with one of them open, found {len(parts)} parts.")
-        questions.append(Question(*(None if part in (None, "", OPEN) else part for part in parts)))
-    return questions
+        head, relation, tail = (None if part is None or part in ("", OPEN) else as_name(part) for part in parts)
+        return cls(head, relation, tail, line)
 
 
-def read_questions(path: Path | str) -> list[Question]:
+QuestionLike = Question | Mapping[str, Name | None] | Sequence[Name | None]
+"""A Question, a mapping with head, relation and tail, or a sequence of the three; None, "" or "?" is what is asked."""
+
+
+class Skipped(NamedTuple):
+    """A question that could not be asked."""
+
+    query: int
+    """Its number, from 1."""
+    line: int | None
+    """Its line in the file of questions."""
+    question: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{f'line {self.line}' if self.line else f'question {self.query}'}: {self.reason}"
+
+
+def as_questions(questions: Iterable[QuestionLike] | QuestionLike | Path | str) -> list[Question | Skipped]:
+    """Questions from all that stands for them, numbered in order; a malformed one is `Skipped`."""
+    if isinstance(questions, str | Path):
+        return read_questions(questions)
+    if isinstance(questions, Question | Mapping) or (
+        isinstance(questions, Sequence) and any(isinstance(part, str) for part in questions)
+    ):
+        questions = [cast(QuestionLike, questions)]
+    return [_question(cast(QuestionLike, item), number) for number, item in enumerate(questions, 1)]
+
+
+def read_questions(path: Path | str) -> list[Question | Skipped]:
     """The questions in a file: head, relation, tail with ? for what is asked, or JSON lines without that field."""
     source = load(path)
-    table = _json_lines(Path(path), source.data) if source.format == "jsonl" else read_names(path).table
-    questions = []
-    for number, parts in enumerate(table.select(PLACES).iter_rows(), 1):
-        open_places = [part for part in parts if part in (None, "", OPEN)]
-        if len(open_places) != 1:
-            found = ", ".join(str(part or OPEN) for part in parts)
-            raise DataError(
-                f"{path}: expected a ? for one of head, relation and tail in question {number}; found {found}."
-            )
-        questions.append(Question(*(None if part in (None, "", OPEN) else part for part in parts)))
-    return questions
+    if source.format == "jsonl":
+        table, header = _json_lines(Path(path), source.data), False
+    else:
+        names = read_names(path)
+        table, header = names.table, names.header
+    lines = _line_numbers(decode(source), table.height, header) if source.format != "parquet" else None
+    return [
+        _question(parts, number, None if lines is None else lines[number - 1])
+        for number, parts in enumerate(table.select(COLUMNS).iter_rows(), 1)
+    ]
+
+
+def _question(item: QuestionLike, number: int, line: int | None = None) -> Question | Skipped:
+    if isinstance(item, Question):
+        return item
+    if isinstance(item, Mapping):
+        unknown = sorted(set(item) - set(COLUMNS))
+        if unknown:
+            raise ConfigError(f"A question has head, relation and tail; found {', '.join(unknown)}.")
+        item = [item.get(column) for column in COLUMNS]
+    try:
+        return Question.of(item, line)
+    except ConfigError as error:
+        text = ", ".join(OPEN if part is None else str(part) for part in item)
+        return Skipped(number, line, f"({text})", str(error))
 
 
 def _json_lines(path: Path, data: bytes) -> pl.DataFrame:
     try:
-        table = pl.read_ndjson(data, schema=dict.fromkeys(PLACES, pl.String))
+        return pl.read_ndjson(data, schema=dict.fromkeys(COLUMNS, pl.String))
     except pl.exceptions.PolarsError as error:
         raise DataError(f"{path}: expected a JSON object with two of head, relation and tail on each line.") from error
-    return table
+
+
+def _line_numbers(text: str, rows: int, header: bool) -> list[int] | None:
+    """The line of each row; None where rows are not lines, as with line breaks in quotes."""
+    filled = [number for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+    filled = filled[1:] if header else filled
+    return filled if len(filled) == rows else None
 
 
 def read_name_list(path: Path | str) -> list[str]:
     """Names from a file, one a line; blank lines are skipped."""
-    from anykg.io.delimited import decode
-
     names = [line.rstrip("\r") for line in decode(load(path)).split("\n")]
     return [name for name in names if name.strip()]
 
 
-def ids_of(graph: KnowledgeGraph, questions: Sequence[Question]) -> np.ndarray:
-    """The asked ids [Q, 3]; the first unknown name raises, saying how many others there are."""
-    asked = np.full((len(questions), 3), -1, dtype=np.int64)
-    for place, vocabulary in zip(range(3), (graph.entities, graph.relations, graph.entities), strict=True):
-        given = [(row, getattr(question, PLACES[place])) for row, question in enumerate(questions)]
-        given = [(row, name) for row, name in given if name is not None]
-        if given:
-            asked[[row for row, _ in given], place] = look_up(vocabulary, [name for _, name in given])
-    return asked
+def resolve(
+    graph: KnowledgeGraph, questions: Sequence[Question | Skipped], *, strict: bool = False
+) -> tuple[np.ndarray, list[Skipped]]:
+    """The questions as ids [Q, 3], and those that cannot be asked, whose ids are all -1.
 
-
-def look_up(vocabulary: Vocabulary, names: Sequence[str]) -> np.ndarray:
-    """The ids [len(names)] of names or labels; unknown ones raise, the first with its nearest and the rest counted."""
-    unknown = [name for name in dict.fromkeys(names) if name not in vocabulary]
-    if len(unknown) > 1:
+    The first of these raises if `strict`, or if no question can be asked.
+    """
+    ids = np.full((len(questions), 3), -1, dtype=np.int64)
+    skipped: list[Skipped] = []
+    first: InputError | None = None
+    for row, question in enumerate(questions):
         try:
-            vocabulary.index(unknown[0])
-        except UnknownName as error:
-            raise DataError(f"{error} {len(unknown) - 1:,} more of the names given are not there either.") from error
-    return vocabulary.ids(names).astype(np.int64)
+            if isinstance(question, Skipped):
+                raise DataError(str(question))
+            ids[row] = _ids(graph, question, suggest=len(skipped) < SUGGESTED)
+        except InputError as error:
+            first = first or error
+            if strict:
+                break
+            asked = Skipped(row + 1, getattr(question, "line", None), str(question), str(error))
+            skipped.append(question if isinstance(question, Skipped) else asked)
+    if first is not None and (strict or len(skipped) == len(questions)):
+        raise first
+    return ids, skipped
+
+
+def _ids(graph: KnowledgeGraph, question: Question, *, suggest: bool) -> list[int]:
+    ids = []
+    for column, vocabulary in zip(COLUMNS, (graph.entities, graph.relations, graph.entities), strict=True):
+        name = getattr(question, column)
+        found = -1 if name is None else vocabulary.find(name)
+        if found is None:
+            raise UnknownName(vocabulary.kind, name, vocabulary.nearest(name) if suggest else ())
+        ids.append(found)
+    return ids

@@ -1,36 +1,41 @@
-"""A small table of answers that prints well and turns into what people use.
-
-Columns: head, relation, tail, score (or probability), rank, known; before them, where several questions were asked,
-`query`, the number of the question from 1.
-"""
+"""Tables of facts and answers, as `predict`, `score` and `complete` return them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
+from anykg.answers.results import SHOWN_ROWS, GraphInfo, Result, cell_text
+from anykg.graph.graph import COLUMNS
+
 if TYPE_CHECKING:
-    import pandas as pd
+    from rich.console import RenderableType
     from rich.table import Table
 
+    from anykg.answers.questions import Skipped
     from anykg.graph.graph import KnowledgeGraph
     from anykg.graph.vocabulary import Vocabulary
 
-SHOWN_ROWS = 50
-PLACES = ("head", "relation", "tail")
 
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class Answers(Result):
+    """Facts with figures: for `predict`, question by question, best first.
 
-@dataclass(frozen=True, eq=False)
-class Answers:
-    """Rows in order: question by question, best first."""
+    Columns: head, relation, tail, score (or probability), rank and known; before them, if several questions were asked,
+    `query`, the number of the question from 1.
+    """
 
     frame: pl.DataFrame
     labels: pl.DataFrame | None = None
-    """What people call heads, relations and tails, where the graph says so; printed instead of the names."""
+    """Labels of heads, relations and tails, if the graph has some; printed instead of the names."""
+    skipped: tuple[Skipped, ...] = ()
+    """Questions that could not be asked."""
+    extra: dict[str, Any] = field(default_factory=dict)
+    """Further entries of the summary."""
 
     def __len__(self) -> int:
         return self.frame.height
@@ -42,58 +47,50 @@ class Answers:
         return self.frame.row(row, named=True)
 
     def without(self, column: str) -> Answers:
-        """The same rows without a column."""
-        return Answers(self.frame.drop(column), self.labels)
+        """Return the same rows without a column."""
+        return replace(self, frame=self.frame.drop(column))
 
     def to_polars(self) -> pl.DataFrame:
-        """The table as polars has it."""
+        """Return the rows as a polars DataFrame."""
         return self.frame
 
-    def to_pandas(self) -> pd.DataFrame:
-        """The table as pandas has it."""
-        import pandas as pd
-
-        return pd.DataFrame(self.frame.to_dict(as_series=False))
-
     def to_list(self) -> list[dict[str, Any]]:
-        """A dictionary for each row."""
+        """Return a dictionary for each row."""
         return self.frame.to_dicts()
 
-    def __repr__(self) -> str:
-        from io import StringIO
+    def summary(self) -> dict[str, Any]:
+        """Return the number of rows, and the questions that could not be asked."""
+        skipped = {"skipped": [part._asdict() for part in self.skipped]} if self.skipped else {}
+        return {"count": len(self)} | skipped | self.extra
 
-        from rich.console import Console
-
+    def renderables(self) -> list[RenderableType]:
+        """Return the table, and how many rows it leaves out."""
         if not len(self):
-            return "No answers."
-        text = StringIO()
-        Console(file=text, width=120).print(self.as_rich(SHOWN_ROWS))
-        lines = [line.rstrip() for line in text.getvalue().splitlines()]
-        if len(self) > SHOWN_ROWS:
-            lines.append(f"... and {len(self) - SHOWN_ROWS:,} more")
-        return "\n".join(lines)
+            return ["No answers."]
+        left = len(self) - SHOWN_ROWS
+        return [self.as_rich(SHOWN_ROWS), *([f"... and {left:,} more"] if left > 0 else [])]
 
     def _repr_html_(self) -> str:
         return str(self._shown(SHOWN_ROWS)._repr_html_())
 
     def as_rich(self, rows: int | None = None) -> Table:
-        """The first rows as a table for a terminal."""
+        """Return the first rows as a table for a terminal: figures before names."""
         from rich.table import Table
         from rich.text import Text
 
         shown = self._shown(rows)
-        measure = "probability" if "probability" in shown.columns else "score"
-        numbers = [name for name in ("query", "rank", measure) if name in shown.columns]
+        figures: list[str] = [name for name in ("query", "rank") if name in shown.columns]
+        figures += [name for name in shown.columns if name not in (*figures, *COLUMNS, "known")]
         mark = bool(shown["known"].any()) if "known" in shown.columns else False
         table = Table(box=None, pad_edge=False)
-        for name in numbers:
-            table.add_column(name, justify="right")
-        for name in (*PLACES, *([""] if mark else [])):
-            table.add_column(name, overflow="fold")
+        for name in figures:
+            table.add_column(name.replace("_", " "), justify="right")
+        for column in (*COLUMNS, *([""] if mark else [])):
+            table.add_column(column, overflow="fold")
         for row in shown.iter_rows(named=True):
-            cells = [f"{row[name]:.2f}" if name == measure else f"{row[name]:,}" for name in numbers]
             known = ["known" if row["known"] else ""] if mark else []
-            table.add_row(*cells, *(Text(row[place]) for place in PLACES), *known)
+            cells = (*(cell_text(row[name]) for name in (*figures, *COLUMNS)), *known)
+            table.add_row(*map(Text, cells))
         return table
 
     def _shown(self, rows: int | None) -> pl.DataFrame:
@@ -101,16 +98,27 @@ class Answers:
         return frame if rows is None else frame.head(rows)
 
 
-def table_of(graph: KnowledgeGraph, triplets: np.ndarray, columns: dict[str, Any]) -> Answers:
-    """Answers from triplets [A, 3] as ids and other columns [A]."""
+def table_of(
+    graph: KnowledgeGraph,
+    triplets: np.ndarray,
+    columns: dict[str, Any],
+    *,
+    command: str,
+    info: GraphInfo | None = None,
+    model: str | None = None,
+    **more: Any,
+) -> Answers:
+    """Answers from triplets [A, 3] as ids and other columns [A]; `query` comes first."""
     vocabularies = (graph.entities, graph.relations, graph.entities)
-    pairs = list(zip(PLACES, vocabularies, triplets.T, strict=True))
-    front = {name: columns.pop(name) for name in ("query",) if name in columns}
-    names = {place: vocabulary.names.gather(ids).alias(place) for place, vocabulary, ids in pairs}
+    parts = list(zip(COLUMNS, vocabularies, triplets.T, strict=True))
+    front = {name: values for name, values in columns.items() if name == "query"}
+    rest = {name: values for name, values in columns.items() if name != "query"}
+    names = {column: vocabulary.names.gather(ids).alias(column) for column, vocabulary, ids in parts}
     labels = None
     if any(vocabulary.labels is not None for vocabulary in vocabularies):
-        labels = pl.DataFrame({place: _labels(vocabulary, ids) for place, vocabulary, ids in pairs})
-    return Answers(pl.DataFrame(front | names | columns), labels)
+        labels = pl.DataFrame({column: _labels(vocabulary, ids) for column, vocabulary, ids in parts})
+    frame = pl.DataFrame(front | names | rest)
+    return Answers(command=command, graph=info, model=model, frame=frame, labels=labels, **more)
 
 
 def _labels(vocabulary: Vocabulary, ids: np.ndarray) -> pl.Series:

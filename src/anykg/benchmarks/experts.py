@@ -14,7 +14,7 @@ import numpy as np
 from anykg.answers.hidden import hide
 from anykg.evaluation.evaluate import evaluate
 from anykg.evaluation.metrics import summarise
-from anykg.evaluation.protocol import Protocol, Task
+from anykg.evaluation.protocol import Protocol, Target
 from anykg.graph.graph import KnowledgeGraph
 from anykg.models.base import LinkPredictor
 
@@ -28,7 +28,7 @@ class Experts:
 
     models: Mapping[str, LinkPredictor]
 
-    def best(self, graph: KnowledgeGraph, kind: Task, protocol: Protocol, seed: int, limit: int | None) -> str:
+    def best(self, graph: KnowledgeGraph, kind: Target, protocol: Protocol, seed: int, limit: int | None) -> str:
         """The one with the highest MRR on hidden facts of the graph; of equals the first."""
         rounds = graph.derive(hide, HIDDEN, seed)
         means = {}

@@ -23,8 +23,7 @@ from anykg.atomic import write_json
 from anykg.benchmarks.experiment import VALID, Cell, Experiment
 from anykg.benchmarks.experts import Experts
 from anykg.evaluation.evaluate import evaluate
-from anykg.evaluation.protocol import Task as TaskKind
-from anykg.evaluation.protocol import protocol_named
+from anykg.evaluation.protocol import Target, protocol_named
 from anykg.evaluation.report import as_json
 from anykg.graph.graph import KnowledgeGraph
 from anykg.graph.task import Task
@@ -35,7 +34,7 @@ from anykg.seeds import derive
 from anykg.training.loop import TrainingGraph, train
 
 RESULT_FILE = "result.json"
-KINDS: tuple[TaskKind, ...] = ("node", "relation")
+KINDS: tuple[Target, ...] = ("node", "relation")
 Tests = dict[str, dict[str, Any]]
 """What a cell found: by graph, by kind of question."""
 Tell = Callable[[Cell, str], None]
@@ -120,7 +119,7 @@ def _trained(experiment: Experiment, cell: Cell, runs: Path, graphs: list[Traini
     name = row.model or row.name
     model_class = MODELS.load(name)
     torch.manual_seed(derive(cell.seed, "weights"))
-    model: LinkPredictor = model_class.build(model_class.Config(), graphs[0].train)
+    model: LinkPredictor = model_class.build(replace(model_class.Config(), **row.config), graphs[0].train)
     folder = folder_of(runs, experiment, cell._replace(model=row))
     with nullcontext() if row is cell.model else claimed(folder, wait=True):
         recipe = replace(model.recipe, **row.recipe)
@@ -156,8 +155,7 @@ def _asked_graphs(
             yield _AskedGraph(name, trained[name].train, trained[name].valid, None)
         else:
             task = _load(name, data_dir)
-            same = task.valid.entities == task.observed.entities
-            yield _AskedGraph(name, task.observed, task.test, task.valid if same else None)
+            yield _AskedGraph(name, task.observed, task.test, task.known)
 
 
 def _asked(experiment: Experiment, cell: Cell, model: LinkPredictor | Experts, graph: _AskedGraph) -> dict[str, Any]:
@@ -169,7 +167,7 @@ def _asked(experiment: Experiment, cell: Cell, model: LinkPredictor | Experts, g
 
 
 def _figures(
-    cell: Cell, model: LinkPredictor | Experts, graph: _AskedGraph, kind: TaskKind, protocol: str
+    cell: Cell, model: LinkPredictor | Experts, graph: _AskedGraph, kind: Target, protocol: str
 ) -> dict[str, Any]:
     rules, limit, chosen = protocol_named(protocol), cell.model.limits.get(kind), {}
     if isinstance(model, Experts):

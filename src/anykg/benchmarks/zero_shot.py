@@ -19,8 +19,8 @@ from anykg.benchmarks.runs import claimed
 from anykg.errors import CheckpointError
 from anykg.evaluation.evaluate import evaluate
 from anykg.evaluation.metrics import standard_errors, summarise
-from anykg.evaluation.protocol import PROTOCOLS, Task
-from anykg.graph.task import Task as DataTask
+from anykg.evaluation.protocol import PROTOCOLS, Target
+from anykg.graph.task import Task
 from anykg.io.catalog import load_task
 from anykg.models.base import LinkPredictor
 from anykg.provenance import provenance
@@ -32,9 +32,14 @@ GRAPHS = (
     *(f"wikitopics:{topic}" for topic in ("art", "award", "edu", "health")),
 )
 """Inference graphs that `anykg-small` was not trained on."""
-LIMITS: dict[Task, int] = {"node": 1000, "relation": 300}
+LIMITS: dict[Target, int] = {"node": 1000, "relation": 300}
 """Test triplets drawn from each graph."""
-KINDS: tuple[tuple[Task, str], ...] = (("node", "full"), ("node", "paper"), ("relation", "full"), ("relation", "paper"))
+KINDS: tuple[tuple[Target, str], ...] = (
+    ("node", "full"),
+    ("node", "paper"),
+    ("relation", "full"),
+    ("relation", "paper"),
+)
 
 Tell = Callable[[str], None]
 
@@ -43,7 +48,7 @@ Cells = dict[str, dict[str, Any]]
 """What was found, by `key_of`."""
 
 
-def key_of(model: str, graph: str, task: Task, protocol: str, limit: int) -> str:
+def key_of(model: str, graph: str, task: Target, protocol: str, limit: int) -> str:
     """What a cell is called in the file."""
     return f"{model} {graph} {task} {protocol} {limit}"
 
@@ -53,7 +58,7 @@ def run(
     graphs: Sequence[str],
     *,
     results: Path,
-    limits: Mapping[Task, int] = LIMITS,
+    limits: Mapping[Target, int] = LIMITS,
     data_dir: Path | None = None,
     tell: Tell = lambda text: None,
 ) -> None:
@@ -74,7 +79,7 @@ def run(
                 tell(f"{graph} {kind} {protocol} {name}: MRR {100 * found['metrics']['mrr']:.1f}")
 
 
-def _asked(model: LinkPredictor, task: DataTask, kind: Task, protocol: str, limit: int) -> dict[str, Any]:
+def _asked(model: LinkPredictor, task: Task, kind: Target, protocol: str, limit: int) -> dict[str, Any]:
     result = evaluate(
         model,
         task.observed,
@@ -82,7 +87,7 @@ def _asked(model: LinkPredictor, task: DataTask, kind: Task, protocol: str, limi
         task=kind,
         protocol=PROTOCOLS[protocol],
         limit=limit,
-        also_known=task.valid if task.valid.entities == task.observed.entities else None,
+        also_known=task.known,
     )
     ranks = result.ranks.by(result.protocol.ties)
     return {
@@ -93,7 +98,7 @@ def _asked(model: LinkPredictor, task: DataTask, kind: Task, protocol: str, limi
     }
 
 
-def write_table(results: Path, limits: Mapping[Task, int] = LIMITS) -> Path:
+def write_table(results: Path, limits: Mapping[Target, int] = LIMITS) -> Path:
     """The table of all cells with these limits; returns where it is."""
     cells = {key: cell for key, cell in _read(results / NAME).items() if int(key.split()[-1]) in limits.values()}
     path = results / NAME / "table.md"
@@ -101,7 +106,7 @@ def write_table(results: Path, limits: Mapping[Task, int] = LIMITS) -> Path:
     return path
 
 
-def markdown(cells: Cells, limits: Mapping[Task, int]) -> str:
+def markdown(cells: Cells, limits: Mapping[Target, int]) -> str:
     """A table for each kind of question: a row a graph, a column a model, and the ratio of the first to the others.
 
     Means are over the graphs that all models were asked about.

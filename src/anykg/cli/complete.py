@@ -7,20 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from anykg.cli.options import DataDir, Device, GraphName, ModelName, Trust
-from anykg.cli.predict import FormatName, format_asked, write_answers
+from anykg.cli.options import DataDir, Device, GraphName, ModelName, Rows, RowsOut, Trust
 from anykg.cli.reading import Reading, takes_reading
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from anykg.answers.complete import Estimate
     from anykg.graph.vocabulary import Vocabulary
 
 EXAMPLES = """
 List the most plausible facts that a graph does not have.
 
-It says how long that takes before it starts. Stopped with Ctrl-C, the same command with the same --out goes on.
+Prints an estimate of the time first. With --out it is resumable: after Ctrl-C, run the same command again.
 
 Examples:
 
@@ -32,9 +29,7 @@ Examples:
 """
 
 LONG = 600
-"""Seconds from which on advice is given."""
-
-Names = Annotated[list[str] | None, typer.Option(help="Only this one (repeat for more), or a file of names.")]
+"""Seconds above which the estimate comes with advice."""
 
 
 def register(app: typer.Typer) -> None:
@@ -45,17 +40,17 @@ def register(app: typer.Typer) -> None:
 @takes_reading()
 def complete(
     graph: GraphName,
-    top: Annotated[int, typer.Option(help="How many facts.", min=1)] = 1000,
-    relations: Names = None,
+    top: Annotated[int, typer.Option(help="Number of facts.", min=1)] = 1000,
+    relations: Annotated[
+        list[str] | None, typer.Option(help="Only this relation (repeatable), or a file of names.")
+    ] = None,
     heads: Annotated[
         list[str] | None,
-        typer.Option(help="Ask every relation of this one (repeat for more), or of a file of names, as heads."),
+        typer.Option(help="Ask every relation of this entity (repeatable), or of a file of names, as head."),
     ] = None,
     model: ModelName = "anykg-small",
-    format: Annotated[FormatName | None, typer.Option(help="Default: a table, or what --out ends in.")] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Write to a .tsv, .csv, .json, .jsonl, .parquet or .nt file.")
-    ] = None,
+    format: Rows = None,
+    out: RowsOut = None,
     device: Device = "cpu",
     *,
     reading: Reading,
@@ -63,46 +58,45 @@ def complete(
     trust: Trust = False,
 ) -> None:
     from anykg.answers.complete import complete as run
+    from anykg.cli.loading import graph_named, model_named
+    from anykg.cli.output import chosen_format, note, write_result
     from anykg.cli.progress import progress_bar
-    from anykg.devices import device_named
-    from anykg.io.catalog import load_graph
-    from anykg.models.store import load_model
 
-    written_as = format_asked(format, out, graph)
-    place = device_named(device)
-    loaded = load_graph(graph, data_dir, **reading)
+    written_as = chosen_format(format, out, graph)
+    scorer = model_named(model, device, trust)
+    loaded = graph_named(graph, data_dir, reading)
     state = None if out is None else out.with_name(f".{out.name}.resume")
     with progress_bar("completing") as advance:
         facts = run(
             loaded,
-            load_model(model, trust=trust).to(place),
+            model=scorer,
             count=top,
-            relations=_ids(loaded.relations, relations),
-            heads=_ids(loaded.entities, heads),
+            relations=_names(loaded.relations, relations),
+            heads=_names(loaded.entities, heads),
             state=state,
-            announce=lambda estimate: typer.echo(_announcement(estimate), err=True),
+            announce=lambda estimate: note(_announcement(estimate)),
             progress=advance,
         )
-    write_answers(facts, written_as, out, "No facts: what could be asked is known already.")
+    write_result(facts, written_as, out, nothing="No facts: all candidates are known already.")
     if state is not None:
         state.unlink(missing_ok=True)
 
 
-def _ids(vocabulary: Vocabulary, names: list[str] | None) -> np.ndarray | None:
-    """Ids of names given one by one or in files."""
-    from anykg.answers.questions import look_up, read_name_list
+def _names(vocabulary: Vocabulary, given: list[str] | None) -> list[str] | None:
+    """Names given one by one or in files."""
+    from anykg.answers.questions import read_name_list
 
-    if names is None:
+    if given is None:
         return None
-    listed = [read_name_list(name) if name not in vocabulary and Path(name).is_file() else [name] for name in names]
-    return look_up(vocabulary, [name for part in listed for name in part])
+    listed = [read_name_list(name) if name not in vocabulary and Path(name).is_file() else [name] for name in given]
+    return [name for part in listed for name in part]
 
 
 def _announcement(estimate: Estimate) -> str:
-    text = f"{estimate.questions:,} questions to ask, about {duration(estimate.seconds)}."
+    text = f"{estimate.questions:,} questions, about {duration(estimate.seconds)}."
     if estimate.done:
         text = (
-            f"Going on after {estimate.done:,} of {estimate.questions:,} questions; "
+            f"Resuming after {estimate.done:,} of {estimate.questions:,} questions; "
             f"about {duration(estimate.seconds)} left."
         )
     return text + (" --relations and --heads ask fewer." if estimate.seconds > LONG else "")

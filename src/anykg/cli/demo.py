@@ -24,8 +24,8 @@ def demo() -> None:
     from anykg.answers.check import check
     from anykg.answers.complete import complete
     from anykg.answers.predict import predict
-    from anykg.answers.questions import Question, look_up
-    from anykg.cli.check import print_report
+    from anykg.answers.questions import Question
+    from anykg.cli.output import show
     from anykg.cli.progress import progress_bar
     from anykg.evaluation.symmetry import verify
     from anykg.io.catalog import load_graph
@@ -39,11 +39,11 @@ def demo() -> None:
     _title("How far to trust it here?", "anykg check atlas")
     with progress_bar("checking") as advance:
         report = check(atlas, model=model, name=DEFAULT_MODEL, progress=advance)
-    print_report(report, RELATIONS)
+    show(*report.renderables(RELATIONS))
 
     _title("What is missing?", 'anykg predict atlas --head Kosovo --relation "in UN regional group" --calibrated')
     for asked in QUESTIONS:
-        question = Question(**asked)
+        question = Question(asked.get("head"), asked.get("relation"), asked.get("tail"))
         typer.echo(f"{question}: the best answers that are not in the graph")
         with progress_bar("checking relations") as advance:
             answers = predict(atlas, questions=[question], k=3, model=model, calibrated=True, progress=advance)
@@ -53,8 +53,7 @@ def demo() -> None:
     languages = " ".join(f'--relations "{name}"' for name in COMPLETED)
     _title("What else should be added?", f"anykg complete atlas {languages} --top 8")
     with progress_bar("completing") as advance:
-        relations = look_up(atlas.relations, COMPLETED)
-        console.print(complete(atlas, model, count=8, relations=relations, progress=advance).as_rich())
+        console.print(complete(atlas, model=model, count=8, relations=COMPLETED, progress=advance).as_rich())
 
     verdict = verify(model, atlas)
     typer.echo(

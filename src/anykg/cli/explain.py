@@ -2,35 +2,29 @@
 
 from __future__ import annotations
 
-import json
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from anykg.cli.options import DataDir, GraphName, Trust
+from anykg.cli.options import DataDir, Device, GraphName, JsonOut, ModelName, Trust
+from anykg.cli.output import TextFormat
 from anykg.cli.reading import Reading, takes_reading
 
 EXAMPLES = """
-Say why a model believes a fact: the paths its score depends on, the clauses that imply it, and whether removing them
-matters. A fact that is known is taken out first, so that it does not explain itself.
+Explain why a model believes a fact: the paths its score depends on, the clauses that imply it, and a test of both.
+
+A known fact is removed from the graph first, so that it does not explain itself. Head, relation and tail can be given
+as arguments or as options.
 
 Examples:
 
   anykg explain atlas France borders Germany
 
-  anykg explain facts.tsv Alice "works for" Acme --picture why.svg
+  anykg explain facts.tsv --head Alice --relation "works for" --tail Acme --picture why.svg
 
   anykg explain EN-FR HEAD RELATION TAIL --model runs/uqer --format json --out why.json
 """
-
-
-class Format(StrEnum):
-    """How the explanation is printed."""
-
-    TEXT = "text"
-    JSON = "json"
 
 
 def register(app: typer.Typer) -> None:
@@ -41,42 +35,62 @@ def register(app: typer.Typer) -> None:
 @takes_reading()
 def explain(
     graph: GraphName,
-    head: Annotated[str, typer.Argument(help="The subject.")],
-    relation: Annotated[str, typer.Argument(help="The relation.")],
-    tail: Annotated[str, typer.Argument(help="The object.")],
-    model: Annotated[str, typer.Option(help="A trained model's folder, or a shipped one's name.")] = "anykg-small",
-    paths: Annotated[int, typer.Option(help="How many paths, at most.", min=1)] = 5,
-    clauses: Annotated[int, typer.Option(help="How many clauses, at most.", min=0)] = 5,
+    fact: Annotated[
+        list[str] | None, typer.Argument(help="Head, relation and tail.", metavar="HEAD RELATION TAIL")
+    ] = None,
+    head: Annotated[str | None, typer.Option(help="The subject.")] = None,
+    relation: Annotated[str | None, typer.Option(help="The relation.")] = None,
+    tail: Annotated[str | None, typer.Option(help="The object.")] = None,
+    model: ModelName = "anykg-small",
+    paths: Annotated[int, typer.Option(help="At most this many paths.", min=1)] = 5,
+    clauses: Annotated[int, typer.Option(help="At most this many clauses.", min=0)] = 5,
     draws: Annotated[int, typer.Option(help="Random removals to compare with.", min=0)] = 5,
     seed: Annotated[int, typer.Option(help="Draws them.")] = 0,
-    output: Annotated[Format, typer.Option("--format", help="How to print.")] = Format.TEXT,
+    output: Annotated[TextFormat, typer.Option("--format", help="Output format.")] = TextFormat.TABLE,
     picture: Annotated[Path | None, typer.Option(help="Draw the facts to an .svg or .png file.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Write the JSON explanation here as well.")] = None,
+    out: JsonOut = None,
+    device: Device = "cpu",
     *,
     reading: Reading,
     data_dir: DataDir = None,
     trust: Trust = False,
 ) -> None:
-    from anykg.answers.explain.explanation import explain as run
-    from anykg.answers.explain.picture import can_draw, draw
-    from anykg.answers.explain.show import as_json, as_text
-    from anykg.atomic import write_json
-    from anykg.io.catalog import load_graph
-    from anykg.models.store import load_model
+    from anykg.answers.explain.picture import can_draw
+    from anykg.answers.explained import explain as run
+    from anykg.atomic import write_text
+    from anykg.cli.loading import graph_named, model_named
+    from anykg.cli.output import note, refuse_overwrite, write_result
 
+    triplet = fact_given(fact, head, relation, tail)
+    refuse_overwrite(out, graph)
     if picture:
         can_draw(picture)
-    loaded = load_graph(graph, data_dir, **reading)
-    triplet = (loaded.entities.index(head), loaded.relations.index(relation), loaded.entities.index(tail))
-    found = run(load_model(model, trust=trust), loaded, triplet, paths=paths, clauses=clauses, draws=draws, seed=seed)
+    scorer = model_named(model, device, trust)
+    loaded = graph_named(graph, data_dir, reading)
+    found = run(loaded, *triplet, model=scorer, paths=paths, clauses=clauses, draws=draws, seed=seed)
     if picture:
-        draw(found, picture)
+        found.draw(picture)
     if out:
-        write_json(out, as_json(found))
-    if output is Format.JSON:
-        typer.echo(json.dumps(as_json(found), indent=1, ensure_ascii=False))
-    else:
-        typer.echo(as_text(found))
-        for written in (picture, out):
-            if written:
-                typer.echo(f"Wrote {written}.")
+        write_text(out, found.to_json() + "\n")
+    write_result(found, "json" if output is TextFormat.JSON else None)
+    for written in (picture, out):
+        if written:
+            note(f"Wrote {written}.")
+
+
+def fact_given(
+    fact: list[str] | None, head: str | None, relation: str | None, tail: str | None
+) -> tuple[str, str, str]:
+    """A fact given as three arguments or three options."""
+    from anykg.errors import ConfigError
+
+    options = (head, relation, tail)
+    parts = fact or []
+    if parts and any(part is not None for part in options):
+        raise ConfigError("Give the fact as HEAD RELATION TAIL or as --head, --relation and --tail, not both.")
+    parts = parts or [part for part in options if part is not None]
+    if len(parts) != 3:
+        raise ConfigError(
+            f"Expected a fact: HEAD RELATION TAIL, or --head, --relation and --tail; found {len(parts)} parts."
+        )
+    return parts[0], parts[1], parts[2]

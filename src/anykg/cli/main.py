@@ -1,16 +1,18 @@
 """The command line: parse, call, print.
 
-Exit codes: 0 done; 1 our fault; 2 the user's input; 130 interrupted.
+Exit codes: 0 success; 1 a bug or a failed verification; 2 wrong input; 130 interrupted.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from typing import Annotated
 
 import typer
 from rich.console import Console
 
+from anykg import __version__
 from anykg.cli import (
     check,
     complete,
@@ -25,23 +27,26 @@ from anykg.cli import (
     reproduce,
     rules,
     schema,
+    score,
     train,
     verify,
 )
-from anykg.errors import InputError, Interrupted
+from anykg.cli.output import set_up_logging
+from anykg.errors import InputError, Interrupted, SettingError
+from anykg.printable import printable
 
 app = typer.Typer(
     name="anykg",
-    help="Predict missing facts in any knowledge graph, also one whose entities and relation types no model has seen.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(rules.app, name="rules")
-app.add_typer(data.app, name="data", help="The datasets: list, describe, download, split, build.")
+app.add_typer(data.app, name="data", help="Datasets and graph files: list, describe, download, split, build.")
 for module in (
     predict,
+    score,
     explain,
     complete,
     check,
@@ -58,12 +63,34 @@ for module in (
     module.register(app)
 
 
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"anykg {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def common(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", help="No notes and progress bars, only results and errors.")
+    ] = False,
+) -> None:
+    """Predict missing facts in any knowledge graph, even if no model has seen its entities and relation types."""
+    set_up_logging(quiet)
+
+
 def run() -> None:
     """Run the command line and turn errors into exit codes."""
+    arguments = sys.argv[1:]
+    if "--quiet" in arguments:  # valid anywhere, also after the command
+        arguments = ["--quiet", *(argument for argument in arguments if argument != "--quiet")]
     try:
-        app()
+        app(args=arguments, prog_name="anykg")
     except InputError as error:
-        _complain(str(error))
+        _complain(message_of(error))
         sys.exit(2)
     except (KeyboardInterrupt, Interrupted) as stop:
         _complain(str(stop) or "Interrupted.")
@@ -73,14 +100,16 @@ def run() -> None:
         sys.exit(0)
 
 
+def message_of(error: InputError) -> str:
+    """The text of an error in the words of the command line: settings as options."""
+    return error.as_option() if isinstance(error, SettingError) else str(error)
+
+
 def _complain(text: str) -> None:
-    Console(stderr=True, soft_wrap=True, highlight=False).print(f"[bold red]Error:[/] {_escape(text)}")
+    from rich.text import Text
 
-
-def _escape(text: str) -> str:
-    from rich.markup import escape
-
-    return escape(text)
+    console = Console(stderr=True, soft_wrap=True, highlight=False)
+    console.print(Text("Error:", style="bold red"), Text(printable(text)))
 
 
 if __name__ == "__main__":

@@ -6,8 +6,10 @@ from typing import Annotated
 
 import typer
 
+from anykg.cli.options import Trust
+
 EXAMPLES = """
-List the models, or the settings of one.
+List the models, or the settings of one. Installed packages can add models (entry point `anykg.models`).
 
 Examples:
 
@@ -22,7 +24,10 @@ def register(app: typer.Typer) -> None:
     app.command("models", help=EXAMPLES)(models)
 
 
-def models(name: Annotated[str | None, typer.Argument(help="A model's name or MODULE:CLASS.")] = None) -> None:
+def models(
+    name: Annotated[str | None, typer.Argument(help="A model's name or MODULE:CLASS.")] = None,
+    trust: Trust = False,
+) -> None:
     from dataclasses import fields
 
     from rich.console import Console
@@ -36,10 +41,10 @@ def models(name: Annotated[str | None, typer.Argument(help="A model's name or MO
     console = Console()
     if name is None:
         table = Table("model", "what it does", box=None)
-        for key, row in MODELS.rows.items():
-            table.add_row(key, row.summary)
+        for key, summary in MODELS.summaries().items():
+            table.add_row(key, summary)
         console.print(table)
-        trained = Table("trained, to be used as they are", box=None)
+        trained = Table("trained models, ready to use", box=None)
         for folder in shipped():
             trained.add_row(folder)
         console.print(trained)
@@ -47,7 +52,7 @@ def models(name: Annotated[str | None, typer.Argument(help="A model's name or MO
     if name in shipped():
         console.print_json(data=read_description(folder_of(name)))
         return
-    model = MODELS.load(name)
+    model = MODELS.load(name, trust=trust)
     table = Table("setting", "default", "values", "what it does", title=f"{name}: settings of the model", box=None)
     for setting in describe(model.Config):
         table.add_row(_flag(setting.name), str(setting.default), setting.kind, setting.help)

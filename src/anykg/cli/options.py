@@ -7,8 +7,16 @@ from typing import Annotated
 
 import typer
 
-GraphName = Annotated[str, typer.Argument(help="A file of triples, or a dataset's name.")]
-ModelName = Annotated[str, typer.Option(help="A shipped model's name, a trained model's folder, or a hub id.")]
+from anykg.cli.output import RowFormat, TextFormat
+
+GraphName = Annotated[str, typer.Argument(help="A file of triples, or the name of a dataset.")]
+ModelName = Annotated[str, typer.Option(help="A shipped model, the folder of a trained one, or a hub id.")]
 Device = Annotated[str, typer.Option(help="Where to compute: cpu, cuda, cuda:1, mps.")]
-DataDir = Annotated[Path | None, typer.Option(help="Where datasets are, before $ANYKG_DATA and the user's cache.")]
-Trust = Annotated[bool, typer.Option("--trust", help="Import a checkpoint's own model class.")]
+DataDir = Annotated[Path | None, typer.Option(help="Folder of datasets, searched before $ANYKG_DATA and the cache.")]
+Trust = Annotated[
+    bool, typer.Option("--trust", help="Allow importing a model's own code, also from the working directory.")
+]
+Rows = Annotated[RowFormat | None, typer.Option("--format", help="Output format; default: a table, or that of --out.")]
+Text = Annotated[TextFormat, typer.Option("--format", help="Output format.")]
+RowsOut = Annotated[Path | None, typer.Option(help="Write to a .tsv, .csv, .json, .jsonl, .parquet or .nt file.")]
+JsonOut = Annotated[Path | None, typer.Option(help="Also write the result to this JSON file.")]

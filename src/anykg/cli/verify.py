@@ -19,7 +19,7 @@ Examples:
 
   anykg verify runs/gin --dataset EN-FR
 
-  anykg verify my_package.my_module:MyModel
+  anykg verify my_module:MyModel --trust
 """
 
 
@@ -52,7 +52,7 @@ def verify(
         tested = load_model(model, trust=trust)
     else:
         torch.manual_seed(derive(seed, "weights"))
-        model_class = MODELS.load(model)
+        model_class = MODELS.load(model, trust=trust)
         tested = model_class.build(model_class.Config(), graph)
     verdict = run(tested, graph, count=count, seed=seed)
     unit = " standard errors" if verdict.symmetry == "in expectation" else ""

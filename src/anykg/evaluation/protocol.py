@@ -14,7 +14,9 @@ from typing import Literal
 from anykg.errors import UnknownName
 from anykg.evaluation.ranks import Ties
 
-Task = Literal["node", "relation"]
+Target = Literal["node", "relation"]
+"""What is asked for: an entity, (h, r, ?) and (?, r, t), or a relation, (h, ?, t)."""
+Task = Target  # the old name, until all callers use the new one
 Sides = Literal["tail", "head", "both"]
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from anykg.seeds import stream
+from anykg.seeds import generator
 
 
 class Ties(StrEnum):
@@ -43,7 +43,7 @@ class Ranks:
 
     def by(self, ties: Ties, seed: int = 0) -> np.ndarray:
         """Ranks [Q] under a rule for ties; `seed` is for the two random ones."""
-        uniform = stream(seed, "ties", ties.value).random(len(self))
+        uniform = generator(seed, "ties", ties.value).random(len(self))
         worse_by: np.ndarray = {
             Ties.OPTIMISTIC: np.zeros(len(self)),
             Ties.PESSIMISTIC: self.ties,

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from anykg.graph.graph import KnowledgeGraph
 from anykg.models.base import LinkPredictor, Symmetry
-from anykg.seeds import stream
+from anykg.seeds import generator
 
 TOLERANCE = 1e-4
 """Largest deviation that counts as rounding, relative to the spread of the scores (and no smaller than 1)."""
@@ -47,7 +47,7 @@ class Verdict:
 
 def verify(model: LinkPredictor, graph: KnowledgeGraph, *, count: int = 200, seed: int = 0) -> Verdict:
     """Relabel `graph` at random and compare the scores of `count` triplets, facts and others, both directions."""
-    random = stream(seed, "verify")
+    random = generator(seed, "verify")
     triplets = sample_triplets(graph, count, random)
     entity_order = random.permutation(graph.num_entities)
     names_only = model.symmetry is Symmetry.ENTITIES_ONLY

@@ -9,37 +9,31 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import cached_property
 from hashlib import blake2b
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import polars as pl
 
 from anykg.errors import DataError
+from anykg.graph.keys import Ragged as Ragged
+from anykg.graph.keys import distinct, find, ranges
 from anykg.graph.vocabulary import Vocabulary
 
 T = TypeVar("T")
 
-
-class Ragged(NamedTuple):
-    """B lists of ids: list b is `values[offsets[b]:offsets[b + 1]]`."""
-
-    offsets: np.ndarray  # [B + 1]
-    values: np.ndarray
-
-    def __getitem__(self, index: int) -> np.ndarray:  # type: ignore[override]
-        return self.values[self.offsets[index] : self.offsets[index + 1]]
-
-    @property
-    def rows(self) -> np.ndarray:
-        """The list each value belongs to, as long as `values`."""
-        return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
+HEAD, RELATION, TAIL = range(3)
+COLUMNS = ("head", "relation", "tail")
+"""The columns of triplets [E, 3]."""
 
 
 class KnowledgeGraph:
     """An immutable set of facts over named entities and relations.
 
-    Entities and relations may occur in no triplet: the names say what exists, the triplets what is known of it.
+    Entities and relations may occur in no triplet: the names say what exists, the triplets what is known of it. `name`
+    says where a graph comes from, for display; it is no part of its content.
     """
+
+    name: str
 
     def __init__(self, triplets: np.ndarray, entities: Vocabulary, relations: Vocabulary) -> None:
         triplets = np.asarray(triplets)
@@ -57,13 +51,14 @@ class KnowledgeGraph:
             if len(values) and (values.min() < 0 or values.max() >= size):
                 bad = values.max() if values.max() >= size else values.min()
                 raise DataError(f"Expected {name} ids from 0 to {size - 1}, found {bad}.")
-        self._keys = _distinct(self._key(triplets[:, 0], triplets[:, 1], triplets[:, 2]))
+        self._keys = distinct(self._key(triplets[:, 0], triplets[:, 1], triplets[:, 2]))
         self._keys.setflags(write=False)
         n, r = max(self.num_entities, 1), max(self.num_relations, 1)
         pair, tail = np.divmod(self._keys, n)
         head, relation = np.divmod(pair, r)
         self.triplets = np.stack([head, relation, tail], axis=1, dtype=np.int32, casting="unsafe")  # [E, 3]
         self.triplets.setflags(write=False)
+        self.name = "graph"
         self._derived: dict[Any, Any] = {}
 
     @classmethod
@@ -144,15 +139,22 @@ class KnowledgeGraph:
 
     def contains(self, triplets: np.ndarray) -> np.ndarray:
         """Is each of the triplets [..., 3] a fact? bool [...]; a relation r + R asks for (tail, r, head)."""
+        found: np.ndarray = self.positions(triplets) >= 0
+        return found
+
+    def positions(self, triplets: np.ndarray) -> np.ndarray:
+        """Return the row in `self.triplets` of each of the triplets [..., 3], -1 if it is no fact."""
         triplets = np.asarray(triplets)
         heads, relations, tails = triplets[..., 0], triplets[..., 1], triplets[..., 2]
         inverse = relations >= self.num_relations
-        keys = self._key(
-            np.where(inverse, tails, heads),
-            np.where(inverse, relations - self.num_relations, relations),
-            np.where(inverse, heads, tails),
+        return find(
+            self._keys,
+            self._key(
+                np.where(inverse, tails, heads),
+                np.where(inverse, relations - self.num_relations, relations),
+                np.where(inverse, heads, tails),
+            ),
         )
-        return _is_member(self._keys, keys)
 
     def answers(self, heads: np.ndarray, relations: np.ndarray) -> Ragged:
         """The known tails of each query (head, relation); with relation r + R the known heads of r."""
@@ -160,9 +162,9 @@ class KnowledgeGraph:
         n, r = max(self.num_entities, 1), max(self.num_relations, 1)
         inverse = relations >= self.num_relations
         first = (heads * r + np.where(inverse, relations - self.num_relations, relations)) * n
-        offsets, values = _ranges(self._keys, first, first + n, ~inverse)
+        offsets, values = ranges(self._keys, first, np.where(inverse, first, first + n))
         if inverse.any():
-            other_offsets, other = _ranges(self._inverse_keys, first, first + n, inverse)
+            other_offsets, other = ranges(self._inverse_keys, first, np.where(inverse, first + n, first))
             merged = np.diff(offsets) + np.diff(other_offsets)
             rows = np.concatenate([Ragged(offsets, values).rows, Ragged(other_offsets, other).rows])
             values = np.concatenate([values, other])[np.argsort(rows, kind="stable")]
@@ -174,7 +176,7 @@ class KnowledgeGraph:
         heads, tails = np.asarray(heads, np.int64), np.asarray(tails, np.int64)
         r = max(self.num_relations, 1)
         first = (heads * self.num_entities + tails) * r
-        offsets, values = _ranges(self._pair_keys, first, first + r, np.ones(len(heads), bool))
+        offsets, values = ranges(self._pair_keys, first, first + r)
         return Ragged(offsets, (values % r).astype(np.int32))
 
     def with_inverses(self) -> np.ndarray:
@@ -200,11 +202,12 @@ class KnowledgeGraph:
 
     def without(self, triplets: np.ndarray) -> KnowledgeGraph:
         """Drop the facts among triplets [B, 3], given from either end (r or r + R); the graph itself if none is."""
-        known = np.asarray(triplets)[self.contains(triplets)]
-        if not len(known):
+        found = self.positions(triplets)
+        if not (found >= 0).any():
             return self
-        direct = np.where(known[:, 1:2] < self.num_relations, known, self.inverted(known))
-        return self.subset(~_is_member(np.sort(self._key(*direct.T)), self._keys))
+        keep = np.ones(len(self), bool)
+        keep[found[found >= 0]] = False
+        return self.subset(keep)
 
     def union(self, other: KnowledgeGraph) -> KnowledgeGraph:
         """The facts of both; entities and relations are joined by name."""
@@ -277,31 +280,6 @@ class KnowledgeGraph:
         """(head, tail, relation) packed and sorted: the relations of a pair are one range."""
         heads, relations, tails = self.triplets.T.astype(np.int64)
         return np.sort((heads * self.num_entities + tails) * max(self.num_relations, 1) + relations)
-
-
-def _distinct(keys: np.ndarray) -> np.ndarray:
-    """The keys sorted, each once; sorting in full is many times faster here than np.unique, which hashes."""
-    keys = np.sort(keys)
-    first = np.ones(len(keys), bool)
-    np.not_equal(keys[1:], keys[:-1], out=first[1:])
-    return keys if first.all() else keys[first]
-
-
-def _is_member(sorted_keys: np.ndarray, keys: np.ndarray) -> np.ndarray:
-    if not len(sorted_keys):
-        return np.zeros(keys.shape, bool)
-    at = np.minimum(np.searchsorted(sorted_keys, keys), len(sorted_keys) - 1)
-    found: np.ndarray = sorted_keys[at] == keys
-    return found
-
-
-def _ranges(keys: np.ndarray, first: np.ndarray, last: np.ndarray, use: np.ndarray) -> Ragged:
-    """The keys in [first, last) of every row in use; rows not in use get an empty list."""
-    start = np.where(use, np.searchsorted(keys, first), 0)
-    counts = np.where(use, np.searchsorted(keys, last) - start, 0)
-    offsets = np.concatenate([[0], np.cumsum(counts)])
-    positions = np.arange(offsets[-1]) + np.repeat(start - offsets[:-1], counts)
-    return Ragged(offsets, keys[positions])
 
 
 def _join(mine: Vocabulary, theirs: Vocabulary) -> tuple[Vocabulary, np.ndarray]:

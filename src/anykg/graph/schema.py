@@ -15,16 +15,12 @@ head of r, end r + R its tail.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
-import polars as pl
 import scipy.sparse as sp
 
 from anykg.graph.graph import KnowledgeGraph
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 FEWEST = 10
 """Cases a statement needs."""
@@ -131,52 +127,6 @@ class Schema:
     def statements(self) -> list[Statement]:
         """All statements."""
         return [statement for row in self.relations for statement in row.statements]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain lists and dictionaries."""
-        return {
-            "relations": [
-                {
-                    "relation": row.relation,
-                    "facts": row.facts,
-                    "heads": row.heads,
-                    "tails": row.tails,
-                    "statements": [
-                        {"property": s.holds, "other": s.other, "support": s.support, "cases": s.cases}
-                        for s in row.statements
-                    ],
-                    "head_kinds": [vars(kind) for kind in row.head_kinds],
-                    "tail_kinds": [vars(kind) for kind in row.tail_kinds],
-                }
-                for row in self.relations
-            ],
-            "kinds": [vars(kind) for kind in self.kinds],
-        }
-
-    def to_polars(self) -> pl.DataFrame:
-        """A row for each statement: relation, property, other, support, cases, share."""
-        rows = [(s.relation, s.holds, s.other, s.support, s.cases, s.share) for s in self.statements]
-        types = {
-            "relation": pl.String,
-            "property": pl.String,
-            "other": pl.String,
-            "support": pl.Int64,
-            "cases": pl.Int64,
-            "share": pl.Float64,
-        }
-        return pl.DataFrame(rows, schema=types, orient="row")
-
-    def to_pandas(self) -> pd.DataFrame:
-        """The same for pandas."""
-        import pandas as pd
-
-        return pd.DataFrame(self.to_polars().to_dict(as_series=False))
-
-    def __repr__(self) -> str:
-        return "\n".join(line for row in self.relations for line in _lines(row))
-
-    def _repr_html_(self) -> str:
-        return str(self.to_polars()._repr_html_())
 
 
 def schema(graph: KnowledgeGraph) -> Schema:
@@ -403,14 +353,3 @@ def _kind_shares(graph: KnowledgeGraph, kinds: Kinds, column: int) -> dict[int, 
             KindShare(kinds.names[numbers[i]], int(members[i]), float(members[i] / members.sum())) for i in keep
         )
     return result
-
-
-def _lines(row: RelationSchema) -> list[str]:
-    lines = [f"{row.relation}: {row.facts:,} facts, {row.heads:,} heads, {row.tails:,} tails"]
-    for statement in row.statements:
-        other = f" {statement.other}" if statement.other else ""
-        lines.append(f"  {statement.holds}{other} ({statement.support:,} of {statement.cases:,})")
-    for side, shares in (("heads", row.head_kinds), ("tails", row.tail_kinds)):
-        told = ", ".join(f"{kind.kind} {kind.share:.0%}" for kind in shares)
-        lines.append(f"  {side}: {told}")
-    return lines

@@ -13,7 +13,7 @@ import numpy as np
 from anykg.errors import ConfigError
 from anykg.graph.graph import KnowledgeGraph
 from anykg.graph.task import Task
-from anykg.seeds import stream
+from anykg.seeds import generator
 
 
 def hold_out(graph: KnowledgeGraph, share: float, seed: int, name: str) -> tuple[KnowledgeGraph, KnowledgeGraph]:
@@ -23,7 +23,7 @@ def hold_out(graph: KnowledgeGraph, share: float, seed: int, name: str) -> tuple
     """
     if not 0 <= share <= 1:
         raise ConfigError(f"Expected a share to hold out from 0 to 1, found {share}.")
-    order = stream(seed, "hold out", name).permutation(graph.num_triplets)  # [E]
+    order = generator(seed, "hold out", name).permutation(graph.num_triplets)  # [E]
     heads, relations, tails = graph.triplets[order].T
     stays = np.zeros(graph.num_triplets, bool)
     stays[_first_uses(np.stack([heads, tails], axis=1), graph.num_entities)] = True

@@ -1,8 +1,9 @@
-"""One link-prediction task: what is learnt from, what is observed at inference, what is asked."""
+"""A link-prediction task: what is learnt from, what is observed at inference, what is asked."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from anykg.graph.graph import KnowledgeGraph
 
@@ -20,3 +21,14 @@ class Task:
     valid: KnowledgeGraph
     observed: KnowledgeGraph
     test: KnowledgeGraph
+    inference_valid: KnowledgeGraph | None = None
+    """Validation facts that lie on the inference graph, over its vocabularies: valid.txt of the msg layout."""
+
+    @cached_property
+    def known(self) -> KnowledgeGraph:
+        """The facts known of the inference graph, which never count as negatives: observed, valid and test."""
+        known = self.observed.union(self.test)
+        if self.inference_valid is not None:
+            known = known.union(self.inference_valid)
+        same = self.valid.entities == self.observed.entities and self.valid.relations == self.observed.relations
+        return known.union(self.valid) if same else known

@@ -62,23 +62,31 @@ class Vocabulary(Sequence[str]):
         return f"Vocabulary({self.kind!r}, {len(self)} names)"
 
     def index(self, name: str, start: int = 0, stop: int | None = None) -> int:
-        """The id of a name or label; raises `UnknownName` with near matches."""
-        found = self._ids.get(name, self._ids_by_label.get(name))
+        """Return the id of a name or label; raises `UnknownName` with near matches."""
+        found = self.find(name)
         if found is None:
-            found = self._written_otherwise(name)
-        if found is None:
-            raise UnknownName(self.kind, name, nearest(name, [*self._ids, *self._ids_by_label]))
+            raise UnknownName(self.kind, name, self.nearest(name))
         return found
 
-    def _written_otherwise(self, name: str) -> int | None:
-        """The only name or label that looks the same, its accents composed otherwise; many of one label are refused."""
+    def find(self, name: str) -> int | None:
+        """Return the id of a name or label, or None; a label that several names share raises `DataError`.
+
+        A name that is not there as it is written is compared after Unicode composition (NFC).
+        """
+        found = self._ids.get(name, self._ids_by_label.get(name))
+        if found is not None:
+            return found
         if self.labels is not None:
             named = self.names.filter(self.labels == name).to_list()
             if len(named) > 1:
                 shown = ", ".join(repr(other) for other in named[:SHOWN]) + (", ..." if len(named) > SHOWN else "")
                 raise DataError(f"{name!r} is the label of {len(named)} {self.kind} names: {shown}; give the name.")
-        alike = self._ids_composed.get(normalize("NFC", name), set())
-        return next(iter(alike)) if len(alike) == 1 else None
+        composed = self._ids_composed.get(normalize("NFC", name), set())
+        return next(iter(composed)) if len(composed) == 1 else None
+
+    def nearest(self, name: str) -> list[str]:
+        """Return the names and labels most like `name`."""
+        return nearest(name, [*self._ids, *self._ids_by_label])
 
     def ids(self, names: pl.Series | Iterable[str]) -> np.ndarray:
         """The ids [len(names)] of many names or labels, int32; the first unknown one raises `UnknownName`."""

@@ -8,16 +8,28 @@ user's cache. Nothing is downloaded here.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypedDict, Unpack, cast
 
 from anykg.errors import ConfigError, DataError, UnknownName, nearest
 from anykg.io.datasets import DATASETS, Dataset
 
 if TYPE_CHECKING:
+    import networkx as nx
+    import pandas as pd
+    import polars as pl
+
     from anykg.graph.graph import KnowledgeGraph
     from anykg.graph.task import Task
+
+    GraphLike: TypeAlias = (
+        KnowledgeGraph | Path | str | pd.DataFrame | pl.DataFrame | nx.Graph | Iterable[Sequence[str | int]]
+    )
+    """A graph, a file, a dataset's name, a pandas or polars frame, a NetworkX graph, or (head, relation, tail) rows."""
+else:
+    GraphLike = Any
 
 _BY_NAME = {row.name.casefold(): row for row in DATASETS}
 
@@ -57,8 +69,70 @@ def load_graph(name_or_path: str | Path, data_dir: Path | None = None, **reading
     if located.is_file:
         from anykg.io.read import read_graph
 
-        return read_graph(located.path, **reading)
-    return _read_task(located, reading).observed
+        graph = read_graph(located.path, **reading)
+    else:
+        graph = _read_task(located, reading).observed
+    graph.name = located.name
+    return graph
+
+
+def as_graph(source: GraphLike, data_dir: Path | None = None, **reading: Unpack[Reading]) -> KnowledgeGraph:
+    """Return the graph that `source` stands for.
+
+    Args:
+        source: A KnowledgeGraph, a file, the name of a dataset, a pandas or polars DataFrame with the columns head,
+            relation and tail (or three columns in that order), a NetworkX graph, or (head, relation, tail) rows. Names
+            that are not text, such as integers, become text.
+        data_dir: Where to look for datasets first.
+        **reading: How to read a file: columns, separator, header, literals, labels.
+    """
+    from anykg.graph.graph import KnowledgeGraph
+
+    if isinstance(source, str | Path):
+        return load_graph(source, data_dir, **reading)
+    if reading:
+        raise ConfigError(f"{' and '.join(sorted(reading))} can be given for a file only, not for {_kind(source)}.")
+    if isinstance(source, KnowledgeGraph):
+        return source
+    from anykg.io.exchange import from_networkx, from_pandas, from_rows
+
+    library = type(source).__module__.partition(".")[0]
+    if library == "polars":
+        return KnowledgeGraph.from_polars(cast(Any, source))
+    if library == "pandas":
+        return from_pandas(source)
+    if hasattr(source, "edges") and hasattr(source, "is_directed"):
+        return from_networkx(source)
+    if isinstance(source, Iterable):
+        return from_rows(source)
+    raise DataError(
+        "Expected a graph, a file, a dataset name, a DataFrame, a NetworkX graph or a list of (head, relation, tail); "
+        f"found {_kind(source)}."
+    )
+
+
+def as_task(source: GraphLike | Task, data_dir: Path | None = None, **reading: Unpack[Reading]) -> Task:
+    """Return the task that `source` stands for: one of the catalog, a folder, or a seeded split of a single graph."""
+    from anykg.graph.split import split_task
+    from anykg.graph.task import Task
+
+    if isinstance(source, Task):
+        return source
+    if isinstance(source, str | Path):
+        return load_task(source, data_dir, **reading)
+    return split_task(as_graph(source, data_dir, **reading), name_of(source))
+
+
+def name_of(source: object) -> str:
+    """Return what to call a graph-like in results: its name or file, else "graph"."""
+    if isinstance(source, str | Path):
+        return Path(source).name
+    name = getattr(source, "name", None)
+    return name if isinstance(name, str) and name else "graph"
+
+
+def _kind(source: object) -> str:
+    return f"a {type(source).__module__}.{type(source).__qualname__}".replace("a builtins.", "")
 
 
 def get_dataset(name: str) -> Dataset:

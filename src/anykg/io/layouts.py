@@ -6,8 +6,9 @@
 | `X-trans/train`, `valid` and `X-ind/observe`, `test` | train, valid | observe observed, test asked |
 | `F/train`, `msg`, `valid`, `test` | train | msg observed, test asked |
 
-In the last one the validation triplets lie on the inference graph; a `Task` validates on the training graph, so its
-`valid` is empty and the file is not read. `.dict` files are not read either: the triplets say which names there are.
+In the last layout the validation triplets lie on the inference graph: they are known facts when test triplets are
+ranked (`Task.inference_valid`), and `valid`, which is for the training graph, is empty. `.dict` files are not read:
+the triplets say which names there are.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import numpy as np
 import polars as pl
 
 from anykg.errors import DataError
-from anykg.graph.graph import KnowledgeGraph
+from anykg.graph.graph import COLUMNS, KnowledgeGraph
 from anykg.graph.task import Task
 from anykg.io.read import read_names
 
@@ -65,27 +66,30 @@ def _read_pair(place: Path, name: str | None) -> Task:
 def _read_msg(folder: Path, name: str) -> Task:
     (train,) = _read_together(_file(folder, "train"))
     observed, test = _read_together(_file(folder, "msg"), _file(folder, "test"))
-    valid = train.with_triplets(np.empty((0, 3), np.int32))
-    return Task(name, train=train, valid=valid, observed=observed, test=test)
+    nothing = train.with_triplets(np.empty((0, 3), np.int32))
+    valid = None
+    if _found(folder, "valid"):
+        # Names that only valid.txt has are no candidates, so its facts about them filter nothing.
+        table = read_names(_file(folder, "valid")).table
+        entities, relations = observed.entities.names.implode(), observed.relations.names.implode()
+        table = table.filter(
+            pl.col("head").is_in(entities), pl.col("tail").is_in(entities), pl.col("relation").is_in(relations)
+        )
+        valid = observed.with_triplets(_ids(observed, table))
+    return Task(name, train=train, valid=nothing, observed=observed, test=test, inference_valid=valid)
 
 
 def _read_together(*paths: Path) -> list[KnowledgeGraph]:
     """A graph for each file, all over the names of all files."""
     tables = [read_names(path).table for path in paths]
     whole = KnowledgeGraph.from_polars(pl.concat(tables))
-    return [
-        whole.with_triplets(
-            np.stack(
-                [
-                    whole.entities.ids(table["head"]),
-                    whole.relations.ids(table["relation"]),
-                    whole.entities.ids(table["tail"]),
-                ],
-                axis=1,
-            )
-        )
-        for table in tables
-    ]
+    return [whole.with_triplets(_ids(whole, table)) for table in tables]
+
+
+def _ids(graph: KnowledgeGraph, table: pl.DataFrame) -> np.ndarray:
+    """The triplets [E, 3] of a table of names."""
+    vocabularies = (graph.entities, graph.relations, graph.entities)
+    return np.stack([v.ids(table[name]) for v, name in zip(vocabularies, COLUMNS, strict=True)], axis=1)
 
 
 def _has(folder: Path, *stems: str) -> bool:

@@ -81,6 +81,8 @@ class LinkPredictor(nn.Module):
     """False if `training_scores` hides from a row only the row's own fact, and not all of `targets`."""
 
     config: Any
+    loaded_as: str = ""
+    """The name or folder it was loaded from, for display."""
 
     def __init__(self, config: Any = None) -> None:
         super().__init__()
@@ -92,12 +94,22 @@ class LinkPredictor(nn.Module):
         del graph
         return cls(config)
 
+    @classmethod
+    def foreign_code(cls, config: Any) -> list[str]:
+        """Import paths (`module:attribute`) in a config; a checkpoint that has any is loaded only with `trust`."""
+        del config
+        return []
+
     def with_config(self, **settings: Any) -> Self:
         """Return a model with the same weights and other settings, such as more samples at inference."""
         other = type(self)(replace(self.config, **settings))
         other.load_state_dict(self.state_dict())
         one = next(self.parameters(), None)
         return (other if one is None else other.to(one)).train(self.training)
+
+    def upgrade(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """Rename or convert the tensors of a checkpoint that an earlier version of the model saved."""
+        return tensors
 
     def encode(self, graph: KnowledgeGraph, seed: int = 0) -> Any:
         """Compute once what the scores need of the graph; `seed` is for models with random inputs.

@@ -15,7 +15,8 @@ from torch import Tensor
 
 from anykg.errors import ConfigError
 from anykg.graph.graph import KnowledgeGraph
-from anykg.models.base import LinkPredictor, Recipe, Symmetry
+from anykg.models.base import LinkPredictor, Symmetry
+from anykg.models.recipe import Recipe
 
 SCORES_AT_ONCE = 1 << 22
 

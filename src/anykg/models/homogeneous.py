@@ -1,8 +1,13 @@
-"""GAT, GIN and GraphConv: the paper's baselines that see edges but not their types.
+"""GAT, GIN and GraphConv: the paper's baselines, which see edges but not their types.
 
 Entities start as ones [N, 1]; 3 layers of width 32 over both directions of every edge give h [N, 32]. The score of
-(i, k, j) is an MLP on [h_i, h_j, d(i,j), d(j,i)], k ignored; d is a learned vector for 0, 1, 2, 3 or farther, every
-triplet between i and j left out. The public code takes batches of 256; 1,024 train as well in a quarter of the time.
+(i, k, j) is an MLP (128-32-1) of [h_i, h_j, d(i, j), d(j, i)], k ignored. d is a learned vector for the distance 0, 1,
+2, 3 or more over edges in both directions, all triplets between i and j left out. (j, k + R, i) is scored in its own
+direction, as [h_j, h_i, ...]: training uses every triplet and its inverse.
+
+Departures from the public code: batches of 1,024 instead of 256, which train as well in a quarter of the time; the
+targets of a batch are removed from the graph before entities are encoded, so that no degree counts them, unless
+`visible_targets` is set (GraphConv on DB-YG: MRR 43.6 without, 40.6 with; the paper has 38.7).
 """
 
 from __future__ import annotations
@@ -21,32 +26,35 @@ from torch_geometric import nn as pyg
 from anykg.errors import ConfigError
 from anykg.graph.distances import triplet_distances
 from anykg.graph.graph import KnowledgeGraph
-from anykg.models.base import EncodedGraph, LinkPredictor, Symmetry
+from anykg.models.base import EncodedGraph, LinkPredictor, Symmetry, without_targets
 from anykg.models.recipe import Recipe
 
 FARTHEST = 3
-"""Distances beyond this are alike."""
+"""Distances beyond this share a vector."""
 
 
 @dataclass(frozen=True)
 class HomogeneousConfig:
-    """The width of everything."""
+    """The published network by default."""
 
     width: int = 32
-    """Hidden units of an entity."""
+    """Hidden units of an entity and of the read-out."""
     layers: int = 3
     """Graph convolutions."""
     heads: int = 2
     """Attention heads (gat)."""
-    readout: int = 128
-    """Hidden units of the scoring MLP's first layer."""
+    visible_targets: bool = False
+    """Keep the targets of a training batch in the graph that entities are encoded from, as the public code does."""
+    readout: int = 0
+    """Hidden units of a further first layer of the read-out. Runs of version 0.1 have 128; they also score (j, k + R,
+    i) as (i, k, j)."""
 
     def __post_init__(self) -> None:
-        for name in ("width", "layers", "heads", "readout"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"--{name}: expected 1 or more, found {getattr(self, name)}.")
+        for name, least in (("width", 1), ("layers", 1), ("heads", 1), ("readout", 0)):
+            if getattr(self, name) < least:
+                raise ConfigError(f"{name} must be at least {least}, found {getattr(self, name)}.")
         if self.width % self.heads:
-            raise ConfigError(f"--width: expected a multiple of --heads {self.heads}, found {self.width}.")
+            raise ConfigError(f"width must be a multiple of heads ({self.heads}), found {self.width}.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +91,7 @@ class HomogeneousGNN(LinkPredictor):
         lr=1e-3,
         weight_decay=5e-4,
         gradient_norm=1.0,
+        inverses=True,
         negative_entities=4,
         sides="tail",
         positive_weight=4.0,
@@ -91,7 +100,7 @@ class HomogeneousGNN(LinkPredictor):
     reads_relations = False
     hides_facts = False
     edges: Callable[[KnowledgeGraph], Tensor] = staticmethod(adjacency_matrix)
-    """What the convolutions take as the graph."""
+    """What the convolutions take as the graph, on a CPU."""
 
     def __init__(self, config: HomogeneousConfig = HomogeneousConfig()) -> None:  # noqa: B008 - frozen
         super().__init__()
@@ -99,13 +108,9 @@ class HomogeneousGNN(LinkPredictor):
         widths = [1] + [config.width] * config.layers
         self.convolutions = nn.ModuleList(self.convolution(before, after) for before, after in pairwise(widths))
         self.distance = nn.Embedding(FARTHEST + 2, config.width)
-        self.readout = nn.Sequential(
-            nn.Linear(4 * config.width, config.readout),
-            nn.ReLU(),
-            nn.Linear(config.readout, config.width),
-            nn.ReLU(),
-            nn.Linear(config.width, 1),
-        )
+        sizes = [4 * config.width, *([config.readout] if config.readout else []), config.width]
+        hidden = [part for a, b in pairwise(sizes) for part in (nn.Linear(a, b), nn.ReLU())]
+        self.readout = nn.Sequential(*hidden, nn.Linear(config.width, 1))
 
     def convolution(self, before: int, after: int) -> Any:
         """One layer [N, before] -> [N, after]."""
@@ -113,27 +118,35 @@ class HomogeneousGNN(LinkPredictor):
 
     def encode(self, graph: KnowledgeGraph, seed: int = 0) -> Encoded:
         del seed
-        edges = graph.derive(self.edges)
-        states = torch.ones(graph.num_entities, 1)
-        for place, convolution in enumerate(self.convolutions):
-            states = convolution(states, edges)
-            if place + 1 < len(self.convolutions):
-                states = torch.relu(states)
-        return Encoded(graph, states)
+        return Encoded(graph, self._states(graph))
 
     def training_scores(self, graph: KnowledgeGraph, rows: Tensor, seed: int, targets: Tensor | None = None) -> Tensor:
-        del targets  # no row sees the facts between its own ends
-        encoded = self.encode(graph, seed)
+        del seed
+        seen = graph if self.config.visible_targets else without_targets(graph, rows, targets)
+        encoded = Encoded(graph, self._states(seen))
         return self.score_triplets(encoded, rows.reshape(-1, 3)).view(rows.shape[:2])
 
     def score_triplets(self, encoded: Encoded, triplets: Tensor) -> Tensor:
-        inverse = (triplets[:, 1] >= encoded.num_relations)[:, None]
-        ends = torch.where(inverse, triplets[:, [2, 0]], triplets[:, [0, 2]])  # [B, 2]
-        found = triplet_distances(encoded.graph, triplets.numpy(), directed=False, leave_out="pair", limit=FARTHEST)
-        steps = torch.from_numpy(np.where(found < 0, FARTHEST + 1, found)).long()  # [B, 2]
+        ends = triplets[:, [0, 2]]  # [B, 2]
+        if self.config.readout:
+            ends = torch.where((triplets[:, 1] >= encoded.num_relations)[:, None], ends.flip(1), ends)
+        asked = triplets.cpu().numpy()
+        found = triplet_distances(encoded.graph, asked, directed=False, leave_out="pair", limit=FARTHEST)
+        steps = torch.from_numpy(np.where(found < 0, FARTHEST + 1, found)).long().to(triplets.device)  # [B, 2]
         rows = torch.cat([encoded.states[ends].flatten(1), self.distance(steps).flatten(1)], dim=1)  # [B, 4 D]
         scores: Tensor = self.readout(rows).squeeze(1)
         return scores
+
+    def _states(self, graph: KnowledgeGraph) -> Tensor:
+        """Vectors [N, D] of the entities."""
+        device = self.distance.weight.device
+        edges = graph.derive(self.edges if device.type == "cpu" else edge_index).to(device)
+        states = torch.ones(graph.num_entities, 1, device=device)
+        for i, convolution in enumerate(self.convolutions):
+            states = convolution(states, edges)
+            if i + 1 < len(self.convolutions):
+                states = torch.relu(states)
+        return states
 
 
 class GAT(HomogeneousGNN):

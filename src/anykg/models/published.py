@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from torch import Tensor
 
 from anykg.errors import CheckpointError
 from anykg.models.base import LinkPredictor
-from anykg.models.store import load_tensors
+from anykg.models.store import first_line, load_tensors
 
 
 def import_weights(path: Path) -> tuple[str, LinkPredictor]:
@@ -20,9 +19,16 @@ def import_weights(path: Path) -> tuple[str, LinkPredictor]:
     for name, sign, convert in FAMILIES:
         if sign in weights:
             try:
-                return name, convert(weights)
-            except (KeyError, RuntimeError) as error:
-                raise CheckpointError(f"{path}: not the parameters of {name} as published ({error}).") from error
+                model = convert(weights)
+            except Exception as error:  # shapes, names and numbers of a damaged file can be anything
+                raise CheckpointError(
+                    f"{path}: not the parameters of {name} as published ({type(error).__name__}: {first_line(error)})."
+                ) from error
+            if not all(bool(torch.isfinite(tensor).all()) for tensor in model.state_dict().values()):
+                raise CheckpointError(
+                    f"{path}: expected finite parameters of {name}, found others; the file is damaged."
+                )
+            return name, model
     known = ", ".join(name for name, _, _ in FAMILIES)
     raise CheckpointError(
         f"{path}: expected parameters of the public {known}; found {', '.join(list(weights)[:3])}, ..."
@@ -34,10 +40,15 @@ def _read(path: Path) -> dict[str, Tensor]:
         return load_tensors(path)[0]
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
-    except (OSError, RuntimeError, EOFError, pickle.UnpicklingError) as error:
-        raise CheckpointError(f"{path}: cannot be read as a file of weights ({str(error).splitlines()[0]})") from error
+    except (
+        Exception
+    ) as error:  # a damaged pickle fails in any way: struct.error, UnicodeDecodeError, AssertionError, ...
+        raise CheckpointError(
+            f"{path}: cannot be read as a file of weights ({type(error).__name__}: {first_line(error)})."
+        ) from error
     content = content.get("model", content) if isinstance(content, dict) else {}
-    weights = {key: value for key, value in content.items() if isinstance(value, Tensor)}
+    content = content if isinstance(content, dict) else {}
+    weights = {key: value for key, value in content.items() if isinstance(key, str) and isinstance(value, Tensor)}
     if not weights:
         raise CheckpointError(f"{path}: expected named tensors, found none.")
     return weights

@@ -1,34 +1,82 @@
-"""The models, by name. A new one is its file and a row here."""
+"""The models by name: built-in ones, and those that installed packages add as entry points of `anykg.models`.
+
+A built-in model is a file and a row here. A package adds one in its pyproject.toml:
+
+    [project.entry-points."anykg.models"]
+    toy = "toy_model:ToyModel"
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from typing import NamedTuple
 
-from anykg.errors import ConfigError
+from anykg.errors import ConfigError, UnknownName, nearest
 from anykg.models.base import LinkPredictor
-from anykg.registry import Registry, Row
+from anykg.plugins import entry_points, import_object, load_entry_point, search_working_directory
+
+GROUP = "anykg.models"
 
 
-class ModelRegistry(Registry):
-    """A registry whose objects keep the model contract."""
+class Row(NamedTuple):
+    """A built-in model."""
 
-    def load(self, name: str) -> Any:
-        """The model class called `name`, or at the import path `name`."""
-        found = super().load(name)
+    path: str
+    """`module:class`, imported when the model is asked for."""
+    summary: str
+
+
+class ModelRegistry:
+    """Model classes by name; a name that is not registered may be `module:class`."""
+
+    def __init__(self, rows: dict[str, Row]) -> None:
+        self.rows = rows
+
+    def __iter__(self) -> Iterator[str]:
+        """Names of the built-in models."""
+        return iter(self.rows)
+
+    def __contains__(self, name: str) -> bool:
+        """Whether a name is registered, by anykg or by an installed package."""
+        return name in self.rows or name in entry_points(GROUP)
+
+    def summaries(self) -> dict[str, str]:
+        """One sentence on each model, including those of installed packages, which are not imported for it."""
+        own = {name: row.summary for name, row in self.rows.items()}
+        return own | {
+            name: f"From the package {point.dist.name if point.dist else point.module}."
+            for name, point in sorted(entry_points(GROUP).items())
+            if name not in own
+        }
+
+    def load(self, name: str, *, trust: bool = False) -> type[LinkPredictor]:
+        """The class of the model called `name`, or at the import path `name`.
+
+        Built-in names win over those of packages. `trust` lets modules be imported from the working directory.
+        """
+        if trust:
+            search_working_directory()
+        if name in self.rows:
+            found = import_object(self.rows[name].path)
+        elif name in (added := entry_points(GROUP)):
+            found = load_entry_point(added[name])
+        elif ":" in name:
+            found = import_object(name)
+        else:
+            raise UnknownName("model", name, nearest(name, [*self.rows, *added]))
         if not (isinstance(found, type) and issubclass(found, LinkPredictor)):
             raise ConfigError(f"{name}: expected a subclass of anykg.LinkPredictor, found {found!r}.")
         return found
 
 
 MODELS = ModelRegistry(
-    "model",
     {
-        "random": Row("anykg.models.random:RandomScorer", "Every score drawn at random: the floor of every table."),
         "popularity": Row("anykg.models.floors:Popularity", "How often entities end facts of a relation: a floor."),
         "pagerank": Row("anykg.models.floors:PageRank", "Random walks from the entity asked about: a floor."),
-        "gat": Row("anykg.models.homogeneous:GAT", "Attention over neighbours, blind to relation types."),
-        "gin": Row("anykg.models.homogeneous:GIN", "Sum over neighbours and an MLP, blind to relation types."),
-        "graphconv": Row("anykg.models.homogeneous:GraphConv", "Linear sum over neighbours, blind to relation types."),
+        "random": Row("anykg.models.random:RandomScorer", "Random scores: the floor of every table."),
+        "gat": Row("anykg.models.homogeneous:GAT", "Attention over neighbours; ignores relation types."),
+        "gin": Row("anykg.models.homogeneous:GIN", "Sum over neighbours and an MLP; ignores relation types."),
+        "graphconv": Row("anykg.models.homogeneous:GraphConv", "Linear sum over neighbours; ignores relation types."),
         "nbfnet": Row("anykg.models.nbf.nbfnet:NBFNet", "Bellman-Ford network with a vector for each relation."),
         "rmpi": Row(
             "anykg.models.rmpi.rmpi:RMPI", "Messages between the triplets around a candidate, by six kinds of links."
@@ -36,9 +84,12 @@ MODELS = ModelRegistry(
         "ultra": Row(
             "anykg.models.nbf.ultra:Ultra", "Bellman-Ford networks over entities and over a graph of relations."
         ),
+        "trix": Row(
+            "anykg.models.nbf.trix:TRIX", "Relations and entities that refine each other; relations in one pass."
+        ),
         "ingram": Row(
             "anykg.models.ingram.ingram:InGram",
-            "Attention over a graph of relations, from random inputs; --samples averages draws.",
+            "Attention over a graph of relations, from random inputs; --samples averages several draws.",
         ),
         "isdea+": Row(
             "anykg.models.isdea.isdea:ISDEA", "Any GNN made double equivariant: each relation against all others."
@@ -48,10 +99,10 @@ MODELS = ModelRegistry(
             "A complex vector for each name, fitted to one graph.",
         ),
         "mixture": Row("anykg.models.mixture:Mixture", "A weighted mix of other models, as `anykg fit` makes it."),
-        "uqer": Row("anykg.models.uqer:UQER", "Weighted clauses over any entities and relations; scores can be read."),
         "schema": Row("anykg.models.schema:SchemaModel", "Which entities and directions fit a relation; a feature."),
         "rulebook": Row(
             "anykg.models.rulebook:Rulebook", "Rules with named relations and entities, mined on one graph."
         ),
+        "uqer": Row("anykg.models.uqer:UQER", "Weighted clauses over any entities and relations; readable scores."),
     },
 )

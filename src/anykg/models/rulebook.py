@@ -11,7 +11,6 @@ the counts of a rule leave it out.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -23,11 +22,12 @@ from torch import Tensor
 
 from anykg.graph.graph import KnowledgeGraph
 from anykg.graph.vocabulary import Vocabulary
-from anykg.models.base import LinkPredictor, Recipe, Symmetry
+from anykg.models.base import LinkPredictor, Symmetry
+from anykg.models.recipe import Recipe
+from anykg.progress import Progress
 from anykg.rules.kernels.joins import NONE, Adjacency, Items, Rules, adjacency, item_index, score_queries
 from anykg.rules.named import Mining, NamedRules, mine_named
 
-Progress = Callable[[int, int], None]
 CHUNK = 32
 """Queries that a thread scores with one set of buffers."""
 TIE_BREAK = 1e-3

@@ -23,7 +23,8 @@ from torch import Tensor
 
 from anykg.graph.graph import KnowledgeGraph
 from anykg.graph.schema import RelationCounts, ends_of_entities, relation_counts
-from anykg.models.base import LinkPredictor, Recipe, Symmetry
+from anykg.models.base import LinkPredictor, Symmetry
+from anykg.models.recipe import Recipe
 
 TEMPERATURES = (1.0, 1.5, 2.0, 3.0, 5.0, 8.0, 12.0)
 TRIED = 60

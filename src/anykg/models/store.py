@@ -1,4 +1,4 @@
-"""Saved models: `model.json` (name, config, how it was trained) and `weights.safetensors`. Nothing is unpickled."""
+"""Save and load models: `model.json` (name, config, training) and `weights.safetensors`. Nothing is unpickled."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from anykg.models.registry import MODELS
 from anykg.settings import from_json
 
 SHIPPED = files("anykg") / "weights"
-"""Models that come with the package, a folder each."""
+"""Models that come with the package, one folder each."""
 DEFAULT_MODEL = "anykg-small"
 MODEL_FILE, WEIGHTS_FILE = "model.json", "weights.safetensors"
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
@@ -39,42 +39,52 @@ def save_weights(folder: Path, model: LinkPredictor, note: Mapping[str, Any]) ->
 
 
 def load_model(name_or_folder: Path | str, *, trust: bool = False) -> LinkPredictor:
-    """The model saved in a folder, shipped under a name, or kept on the Hugging Face hub (OWNER/NAME), ready to score.
+    """Load the model saved in a folder, shipped under a name, or kept on the Hugging Face hub (OWNER/NAME).
 
-    A model that is not one of anykg's own is imported only with `trust`: importing runs its code.
+    A model class that is neither built in nor registered by an installed package, or a config that names code, is
+    imported only with `trust`: importing runs it.
     """
-    if str(name_or_folder) in MODELS.rows and not Path(name_or_folder).exists():
+    if str(name_or_folder) in MODELS and not Path(name_or_folder).exists():
         return _untrained(str(name_or_folder))
     folder = folder_of(name_or_folder)
     described = read_description(folder)
     name = described["model"]
-    if name not in MODELS.rows and not trust:
-        raise CheckpointError(
-            f"{folder / MODEL_FILE}: names code outside anykg ({name}); pass --trust to import and run it."
-        )
-    model_class = MODELS.load(name)
+    if name not in MODELS and not trust:
+        raise _untrusted(folder, name)
+    model_class = MODELS.load(name, trust=trust)
     try:
-        model: LinkPredictor = model_class(from_json(model_class.Config, described["config"]))
-    except (ConfigError, TypeError, ValueError) as error:
-        raise CheckpointError(f"{folder / MODEL_FILE}: config does not fit {name} ({error}).") from error
+        config: Any = from_json(model_class.Config, described["config"])
+        foreign = model_class.foreign_code(config)
+        if foreign and not trust:
+            raise _untrusted(folder, ", ".join(foreign))
+        model: LinkPredictor = model_class(config)
+    except (ConfigError, TypeError, ValueError, AttributeError, ArithmeticError, RuntimeError, MemoryError) as error:
+        raise CheckpointError(f"{folder / MODEL_FILE}: config does not fit {name} ({first_line(error)}).") from error
     tensors, _ = load_tensors(folder / WEIGHTS_FILE)
     restore(model, tensors, folder / WEIGHTS_FILE)
-    model.eval()
-    return model
+    model.loaded_as = str(name_or_folder)
+    return model.eval()
+
+
+def _untrusted(folder: Path, code: str) -> CheckpointError:
+    return CheckpointError(
+        f"{folder / MODEL_FILE}: names code outside anykg ({code}); pass --trust to import and run it."
+    )
 
 
 def _untrained(name: str) -> LinkPredictor:
-    """A kind of model, if there is nothing in it to train."""
-    model: LinkPredictor = MODELS.load(name)()
+    """A model without parameters, which needs no training."""
+    model = MODELS.load(name)()
     if list(model.parameters()):
         raise CheckpointError(
             f"{name} is a kind of model, not a trained one; `anykg train {name} GRAPH --out DIR` makes one in DIR."
         )
+    model.loaded_as = name
     return model.eval()
 
 
 def folder_of(name_or_folder: Path | str) -> Path:
-    """Where a model is, by the name of a shipped one, its folder or its hub id; the last is downloaded."""
+    """The folder of a model given by its folder, a shipped name, or a hub id, which is downloaded."""
     name = str(name_or_folder)
     if name in shipped():
         return Path(str(SHIPPED)) / name
@@ -87,7 +97,7 @@ def folder_of(name_or_folder: Path | str) -> Path:
 
 
 def _from_hub(name: str) -> Path:
-    """The folder a model of the hub was downloaded to."""
+    """Download a model from the hub."""
     try:
         from huggingface_hub import snapshot_download
     except ImportError as error:
@@ -98,8 +108,9 @@ def _from_hub(name: str) -> Path:
     try:
         return Path(snapshot_download(name, allow_patterns=[MODEL_FILE, WEIGHTS_FILE]))
     except Exception as error:  # the hub's errors have no base of their own
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise CheckpointError(f"{name}: there is no such folder, and the hub did not give it ({reason}).") from error
+        raise CheckpointError(
+            f"{name}: there is no such folder, and the hub did not provide it ({first_line(error)})."
+        ) from error
 
 
 def shipped() -> list[str]:
@@ -108,16 +119,16 @@ def shipped() -> list[str]:
 
 
 def read_description(folder: Path) -> dict[str, Any]:
-    """What `model.json` says."""
+    """The content of `model.json`."""
     path = folder / MODEL_FILE
-    if not path.exists():
+    if not path.is_file():
         raise CheckpointError(
             f"{folder}: expected a folder with {MODEL_FILE} and {WEIGHTS_FILE}, found no {MODEL_FILE}."
         )
     try:
         described = json.loads(path.read_text(encoding="utf-8"))
         name, config = described["model"], described["config"]
-    except (ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise CheckpointError(f"{path}: expected a JSON object with model and config ({error!r}).") from error
     if not isinstance(name, str) or not isinstance(config, dict):
         raise CheckpointError(f"{path}: expected a model's name and its config, found {name!r} and {config!r}.")
@@ -125,7 +136,8 @@ def read_description(folder: Path) -> dict[str, Any]:
 
 
 def restore(model: LinkPredictor, tensors: Mapping[str, Tensor], path: Path) -> None:
-    """Copy tensors into the model; every one must be there, of the right shape, and finite."""
+    """Copy tensors into the model; all must be there, with the right shape and finite values."""
+    tensors = model.upgrade(tensors)
     expected = model.state_dict()
     for key, parameter in expected.items():
         if key not in tensors:
@@ -142,20 +154,27 @@ def restore(model: LinkPredictor, tensors: Mapping[str, Tensor], path: Path) -> 
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], note: Mapping[str, Any]) -> None:
-    """Write tensors and a JSON note in one file, whole or not at all."""
+    """Write tensors and a JSON note to one file, atomically."""
     data = save({key: value.contiguous() for key, value in tensors.items()}, {"note": json.dumps(dict(note))})
     with atomic_path(path) as temporary:
         temporary.write_bytes(data)
 
 
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """What `save_tensors` wrote."""
-    if not path.exists():
-        raise CheckpointError(f"{path}: not found.")
+    """Read what `save_tensors` wrote."""
+    if not path.is_file():
+        raise CheckpointError(f"{path}: expected a safetensors file, found none.")
     try:
         with safe_open(path, framework="pt") as file:
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 - not a dict
             note = json.loads((file.metadata() or {}).get("note", "{}"))
-    except (SafetensorError, OSError, ValueError) as error:
+    except (SafetensorError, OSError, ValueError, TypeError, KeyError, RuntimeError) as error:
         raise CheckpointError(f"{path}: cannot be read as safetensors ({error}); the file is damaged.") from error
+    if not isinstance(note, dict):
+        raise CheckpointError(f"{path}: expected a JSON object as note, found {type(note).__name__}.")
     return tensors, note
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error's message, or its type if it has none."""
+    return (str(error).splitlines() or [type(error).__name__])[0]

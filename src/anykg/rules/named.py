@@ -13,15 +13,18 @@ exactly, so that relabelling the graph relabels its rules.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numba
 import numpy as np
 
 from anykg.errors import ConfigError
 from anykg.graph.graph import KnowledgeGraph
+from anykg.graph.vocabulary import Vocabulary
+from anykg.progress import Progress
 from anykg.rules.kernels.joins import (
     NONE,
     Adjacency,
@@ -31,12 +34,11 @@ from anykg.rules.kernels.joins import (
     item_index,
     item_rules,
 )
-from anykg.seeds import stream
+from anykg.seeds import generator
 
 LONGEST = 3
 SMALL = 50_000
 """Facts up to which rules that predict one fact are kept."""
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
@@ -112,6 +114,8 @@ def mine_named(
     """Mine the rules of a graph, for at most about `seconds`; without them, `settings.rounds` rounds of sampling."""
     if not len(graph):
         return empty_rules()
+    if seconds is not None:
+        _compile()
     deadline = np.inf if seconds is None else time.monotonic() + seconds
     settings = replace(settings, min_support=settings.min_support or (1 if len(graph) <= SMALL else 2))
     adjacent = adjacency(graph)
@@ -135,6 +139,13 @@ def mine_named(
     return replace(rules, paths=miner.paths()[0], path_counts=miner.paths()[1])
 
 
+@cache
+def _compile() -> None:
+    """Compile or load the kernels, so that it is not taken from the time to mine."""
+    names = Vocabulary("entity", "abc"), Vocabulary("relation", "r")
+    mine_named(KnowledgeGraph(np.array([[0, 0, 1], [1, 0, 2], [0, 0, 2]]), *names))
+
+
 class _PathMiner:
     """Finds and counts bodies, round by round."""
 
@@ -145,7 +156,7 @@ class _PathMiner:
         self.found: list[np.ndarray] = []  # rows: relation, steps, support, body
         self.seen: dict[int, np.ndarray] = {}  # keys of the bodies counted, by length
         self.full: set[int] = set()
-        order = stream(seed, "facts").permutation(len(graph))
+        order = generator(seed, "facts").permutation(len(graph))
         facts = graph.triplets[order].astype(np.int64)
         by_relation = np.argsort(facts[:, 1], kind="stable")
         self.facts = facts[by_relation]
@@ -176,7 +187,7 @@ class _PathMiner:
         def run(place: int) -> np.ndarray:
             if time.monotonic() > self.deadline:
                 return np.empty(0, np.int64)
-            rng = stream(self.seed, "paths", length, number, place)
+            rng = generator(self.seed, "paths", length, number, place)
             found: np.ndarray = closing_paths(self.adjacent, parts[place], self.graph.num_relations, length, width, rng)
             return found
 

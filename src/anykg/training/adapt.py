@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from itertools import count
 
 from anykg.errors import ConfigError
 from anykg.graph.graph import KnowledgeGraph
 from anykg.models.base import LinkPredictor
 from anykg.models.recipe import Recipe
+from anykg.progress import Progress
 from anykg.seeds import derive
+from anykg.threads import threads
 from anykg.training.epoch import draw_epoch
-from anykg.training.step import learning_rate, optimizer_for, refuse_unsupported, repeatable, take_step, torch_threads
-
-Progress = Callable[[int, int], None]
+from anykg.training.step import learning_rate, optimizer_for, refuse_unsupported, repeatable, take_step
 
 
 def adapt(
@@ -41,7 +40,7 @@ def adapt(
     optimizer = optimizer_for(model, recipe)
     was_training, started, done = model.training, time.monotonic(), 0
     model.train()
-    with repeatable(), torch_threads(1 if model.one_thread else None):
+    with repeatable(), threads(torch=1 if model.one_thread else None):
         for epoch in count():
             for number, draw in enumerate(draw_epoch([graph], recipe, seed, epoch)):
                 spent = time.monotonic() - started

@@ -29,9 +29,10 @@ from anykg.models.recipe import Recipe
 from anykg.models.store import MODEL_FILE, load_tensors, restore, save_description, save_tensors, save_weights
 from anykg.provenance import provenance
 from anykg.seeds import derive
+from anykg.threads import threads
 from anykg.training.adam import Adam
 from anykg.training.epoch import draw_epoch, message_graph
-from anykg.training.step import learning_rate, optimizer_for, refuse_unsupported, repeatable, take_step, torch_threads
+from anykg.training.step import learning_rate, optimizer_for, refuse_unsupported, repeatable, take_step
 from anykg.training.workers import ALONE, WorkerLost, Workers
 
 LAST_FILE, LOG_FILE = "last.safetensors", "log.jsonl"
@@ -132,7 +133,7 @@ def train(
                 done = (state.epoch + step / len(batches)) / recipe.epochs
                 rate = learning_rate(recipe, state.epoch * len(batches) + step, done)
                 try:
-                    with torch_threads(1 if model.one_thread else None):
+                    with threads(torch=1 if model.one_thread else None):
                         loss, stop = take_step(model, optimizer, rate, batch, recipe, number, workers, stopped())
                 except WorkerLost as error:
                     save_last()  # the weights are those before the step

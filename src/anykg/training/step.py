@@ -125,17 +125,6 @@ def batch_loss(model: LinkPredictor, batch: Batch, recipe: Recipe, seed: int, hi
 
 
 @contextmanager
-def torch_threads(count: int | None) -> Iterator[None]:
-    """Let torch use so many threads, or as many as it did."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(count or before)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-@contextmanager
 def repeatable() -> Iterator[None]:
     """Let torch add gradients of equal indices in a fixed order, whatever the threads do; warn where it cannot."""
     mode, memory = torch.get_deterministic_debug_mode(), cast(Any, torch.utils.deterministic)

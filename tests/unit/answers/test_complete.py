@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from anykg.answers import complete as module
 from anykg.answers.complete import complete, log_one_more, questions_of
-from anykg.errors import DataError, Interrupted
+from anykg.errors import ConfigError, DataError, Interrupted
 from anykg.graph.graph import KnowledgeGraph
 from anykg.graph.schema import symmetric_relations
 from anykg.models.random import RandomScorer
@@ -17,7 +17,7 @@ from graphs import graphs, named, random_graph
 
 
 def rows(graph: KnowledgeGraph, **how: object) -> list[tuple[object, ...]]:
-    return complete(graph, RandomScorer(), **how).to_polars().rows()  # type: ignore[arg-type]
+    return complete(graph, model=RandomScorer(), **how).to_polars().rows()  # type: ignore[arg-type]
 
 
 def test_relations_are_asked_from_their_smaller_end() -> None:
@@ -67,10 +67,10 @@ def test_one_of_each_mirrored_pair() -> None:
 
 def test_only_what_was_asked_for() -> None:
     graph = random_graph(20, 3, 60)
-    assert {row[1] for row in rows(graph, relations=np.array([2]))} == {"r2"}
-    assert {row[0] for row in rows(graph, heads=np.array([4, 7]))} == {"e4", "e7"}
+    assert {row[1] for row in rows(graph, relations=["r2"])} == {"r2"}
+    assert {row[0] for row in rows(graph, heads=["e4", "e7"])} == {"e4", "e7"}
     with pytest.raises(DataError, match="nothing to ask"):
-        rows(graph, relations=np.array([], np.int64))
+        rows(graph, relations=[])
 
 
 def test_interrupted_and_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,7 +82,7 @@ def test_interrupted_and_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         if done >= 20:
             raise KeyboardInterrupt
 
-    with pytest.raises(Interrupted, match=r"20 of \d+ questions; the same command"):
+    with pytest.raises(Interrupted, match=r"20 of \d+ questions; run it again"):
         rows(graph, count=30, state=state, progress=stop)
     told: list[module.Estimate] = []
     assert rows(graph, count=30, state=state, announce=told.append) == whole
@@ -93,5 +93,9 @@ def test_interrupted_and_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert told[0].done == 0  # kept for other work
     state.write_bytes(b"damaged")
     assert rows(graph, count=30, state=state) == whole
+    state.unlink()
+    state.mkdir()
+    with pytest.raises(ConfigError, match="found a folder"):
+        rows(graph, count=30, state=state)
     with pytest.raises(Interrupted, match="nothing was kept"):
         rows(graph, count=30, progress=stop)

@@ -70,10 +70,3 @@ def test_one_way_relations() -> None:
     both = [f"{h} near {t}" for h, t in PAIRS] + [f"{t} near {h}" for h, t in PAIRS]
     graph = named(*both, *(f"{h} above {t}" for h, t in PAIRS))
     assert np.array_equal(one_way_relations(graph), [False, True])
-
-
-def test_results_are_plain() -> None:
-    found = schema(named(*staff()))
-    assert found.to_polars().height == len(found.statements)
-    assert {row["relation"] for row in found.to_dict()["relations"]} == {"works_in", "has_skill", "likes", "located_in"}
-    assert "functional (40 of 40)" in repr(found)

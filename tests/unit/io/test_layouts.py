@@ -65,7 +65,7 @@ def test_pair_given_from_inside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_message_layout(tmp_path: Path) -> None:
-    put(tmp_path, train="a\tr\tb\n", msg="x\tq\ty\n", valid="y\tq\tw\n", test="y\tp\tz\n")
+    put(tmp_path, train="a\tr\tb\n", msg="x\tq\ty\n", valid="y\tq\tw\nz\tp\tx\n", test="y\tp\tz\n")
     task = read_task(tmp_path, name="NL-100")
     assert task.name == "NL-100"
     assert facts(task.train) == {("a", "r", "b")}
@@ -74,6 +74,7 @@ def test_message_layout(tmp_path: Path) -> None:
     assert facts(task.observed) == {("x", "q", "y")}
     assert facts(task.test) == {("y", "p", "z")}
     assert set(task.test.entities) == set(task.observed.entities) == {"x", "y", "z"}
+    assert facts(task.known) == {("x", "q", "y"), ("y", "p", "z"), ("z", "p", "x")}
 
 
 def test_other_extensions(tmp_path: Path) -> None:

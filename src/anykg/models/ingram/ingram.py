@@ -287,7 +287,8 @@ class InGram(LinkPredictor):
             encoded.relations.index_select(0, relations % encoded.num_relations),
             encoded.entities.index_select(0, tails),
         )
-        return (parts[0] * parts[1] * parts[2]).view(len(triplets), encoded.samples, -1).sum(-1)
+        width = encoded.entities.shape[1] // encoded.samples
+        return (parts[0] * parts[1] * parts[2]).view(len(triplets), encoded.samples, width).sum(-1)
 
 
 def import_ingram_weights(weights: Mapping[str, Tensor]) -> InGram:

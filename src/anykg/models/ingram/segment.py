@@ -16,13 +16,13 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from anykg.models.ingram.kernels import RECEIVER, RESIDUAL, SENDER, SLOPE, VALUE, attention_kernels
+from anykg.threads import threads
 
 _MAX_LANES = 8
 _LANE_WORK = 2000
@@ -95,10 +95,9 @@ class _Attend(torch.autograd.Function):
         n, _, h, d = nodes.shape
         output = nodes.new_empty(n, h, d)
         weights = nodes.new_empty(len(edges.senders) + n * loops, h)
-        _set_threads(edges.lanes)
-        attention_kernels(d).forward(
-            edges.lanes, (edges.offsets, edges.senders, edges.kinds), loops, h, *map(_flat, (*inputs, weights, output))
-        )
+        arrays = map(_flat, (*inputs, weights, output))
+        with threads(numba=_num_threads(edges.lanes)):
+            attention_kernels(d).forward(edges.lanes, (edges.offsets, edges.senders, edges.kinds), loops, h, *arrays)
         ctx.edges, ctx.loops = edges, loops
         ctx.save_for_backward(*inputs, weights, output)
         return output
@@ -115,11 +114,11 @@ class _Attend(torch.autograd.Function):
         given = [_flat(tensor) for tensor in (output, gradient.contiguous())]
         results = [_flat(tensor) for tensor in (to_nodes, to_logits)]
         by_lane = [table.view(lanes, -1).numpy() for table in to_tables]
-        _set_threads(edges.lanes)
         arriving = edges.offsets, edges.senders, edges.kinds
-        kernels.backward_by_receiver(edges.lanes, arriving, ctx.loops, h, *inputs, *given, *results, *by_lane)
         leaving = edges.sent_offsets, edges.sent, edges.receivers, edges.kinds
-        kernels.backward_by_sender(edges.sent_lanes, leaving, h, *inputs, *results)
+        with threads(numba=_num_threads(edges.lanes)):
+            kernels.backward_by_receiver(edges.lanes, arriving, ctx.loops, h, *inputs, *given, *results, *by_lane)
+            kernels.backward_by_sender(edges.sent_lanes, leaving, h, *inputs, *results)
         return None, to_nodes, *(table.sum(0) for table in to_tables), None
 
 
@@ -128,10 +127,9 @@ def _flat(tensor: Tensor) -> np.ndarray:
     return flat
 
 
-def _set_threads(lanes: np.ndarray) -> None:
+def _num_threads(lanes: np.ndarray) -> int:
     """As many threads as torch may use; one for a small graph, which is done before others wake."""
-    threads = min(torch.get_num_threads(), numba.config.NUMBA_NUM_THREADS)
-    numba.set_num_threads(threads if len(lanes) > 2 else 1)
+    return torch.get_num_threads() if len(lanes) > 2 else 1
 
 
 def _offsets(ids: np.ndarray, count: int) -> np.ndarray:

@@ -5,29 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.linalg  # noqa: F401 - loads the BLAS that numba calls
 import torch
-from threadpoolctl import ThreadpoolController
 from torch import Tensor
 
 from anykg.models.isdea import kernels
 from anykg.models.isdea.folded import FoldedScalars
+from anykg.threads import threads
 
 if TYPE_CHECKING:
     from anykg.models.isdea.isdea import ISDEA
 
 
-def _calm_scipy_blas() -> None:
-    """Give scipy's BLAS, which compiled `np.dot` calls, one thread: more cost ten times a step of these small products.
-
-    torch and numpy have BLAS libraries of their own, which stay as they are.
-    """
-    for library in ThreadpoolController().lib_controllers:
-        if library.user_api == "blas" and "scipy.libs" in str(library.filepath):
-            library.set_num_threads(1)
-
-
-_calm_scipy_blas()
+one_blas_thread = threads(blas=1)
+"""The products in the kernels are so small that a second thread makes a step ten times slower."""
 
 
 def can_fuse(model: ISDEA) -> bool:
@@ -36,6 +26,7 @@ def can_fuse(model: ISDEA) -> bool:
     return model.config.readout == "full" and flat.dtype == torch.float32 and flat.device.type == "cpu"
 
 
+@one_blas_thread
 def fused_scores(
     model: ISDEA, moves: Tensor, scalars: FoldedScalars, triplets: np.ndarray, steps: np.ndarray
 ) -> Tensor:
@@ -73,6 +64,7 @@ class _FusedLoss(torch.autograd.Function):
     """Inputs: what the kernel needs of the batch, the model's sizes, its weights."""
 
     @staticmethod
+    @one_blas_thread
     def forward(ctx: Any, batch: tuple[Any, ...], sizes: tuple[int, ...], flat: Tensor) -> Tensor:
         loss, ctx.gradient = kernels.loss(*batch, sizes, flat.detach().numpy())
         return torch.tensor(loss)
@@ -86,6 +78,7 @@ class _FusedScores(torch.autograd.Function):
     """Inputs: the arrays of the batch, the model's sizes, its weights."""
 
     @staticmethod
+    @one_blas_thread
     def forward(ctx: Any, batch: tuple[np.ndarray, ...], sizes: tuple[int, ...], flat: Tensor) -> Tensor:
         weights = flat.detach().numpy()
         scores, saved = kernels.forward(*batch, sizes, weights)
@@ -94,5 +87,6 @@ class _FusedScores(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        found = kernels.backward(gradients[0].numpy(), ctx.saved, *ctx.batch, ctx.sizes, ctx.weights)
+        with threads(blas=1):
+            found = kernels.backward(gradients[0].numpy(), ctx.saved, *ctx.batch, ctx.sizes, ctx.weights)
         return None, None, torch.from_numpy(found)

@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from anykg.errors import ConfigError
 from anykg.graph.graph import KnowledgeGraph
 from anykg.models.isdea.folded import BLOCK, normalised_edges
-from anykg.registry import import_object
+from anykg.plugins import import_object
 
 if TYPE_CHECKING:
     from anykg.models.isdea.isdea import ISDEA

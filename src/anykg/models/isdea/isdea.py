@@ -107,6 +107,10 @@ class ISDEA(LinkPredictor):
         self._known_moves: dict[tuple[object, ...], Tensor] = {}
         self._folds = config.form == "folded" and config.gnn == "gcn" and config.aggregation in ("sum", "mean")
 
+    @classmethod
+    def foreign_code(cls, config: ISDEAConfig) -> list[str]:
+        return [config.gnn] if ":" in config.gnn else []
+
     @property
     def self_weight(self) -> Tensor:
         """W of each layer and stream [T, 2, D, D]; stream 0 is that of k, stream 1 that of all others."""
@@ -122,9 +126,13 @@ class ISDEA(LinkPredictor):
         """The bias b of each layer and stream [T, 2, D]."""
         return self.weights["map_biases"]
 
-    def encode(self, graph: KnowledgeGraph, seed: int = 0) -> EncodedGraph:
-        del seed
-        return EncodedGraph(graph)
+    def upgrade(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """Accept checkpoints of version 0.1, which hold all packed tensors as one, `weights.flat`."""
+        flat = tensors.get("weights.flat")
+        if flat is None or flat.shape != self.weights.flat.shape:
+            return tensors
+        rest = {name: value for name, value in tensors.items() if name != "weights.flat"}
+        return rest | {f"weights.{name}": value for name, value in self.weights.named(flat).items()}
 
     # -- scores -------------------------------------------------------------------------------------------------
 
@@ -234,7 +242,7 @@ class ISDEA(LinkPredictor):
             self._mix(torch.baddbmm(self.weights["streams.bias.0"], rows, self.weights["streams.weight.0"]))
             for rows in streams(self, graph, pairs % graph.num_entities, pairs // graph.num_entities)
         ]
-        return torch.cat(parts)[place]
+        return torch.cat(parts)[place] if parts else self.self_bias.new_zeros(0, self.config.states)
 
     def _moves(self, num_relations: int) -> Tensor:
         """How a hop moves the coefficients of the scalars: [first or later, stream, to, from].
@@ -346,7 +354,7 @@ def import_isdea_weights(public: Mapping[str, Tensor]) -> dict[str, Tensor]:
         for mine, theirs in _OTHER_MLPS.items():
             for kind in ("weight", "bias"):
                 ours[f"{mine}.{kind}.{place}"] = public[f"{theirs}.linear{place + 1}.{kind}"]
-    return {"weights.flat": Packed(_parts(ISDEAConfig(layers=layers))).pack(ours)}
+    return {f"weights.{name}": value for name, value in ours.items()}
 
 
 _STREAM_MLPS = ("mlp_r", "mlp_r_not")

@@ -1,10 +1,13 @@
-"""Many small tensors kept as one parameter: a training step then has one gradient to make and one update to do."""
+"""Many small tensors kept as one parameter, so that a training step computes one gradient and makes one update.
+
+The state dict holds the tensors by name, as views of the parameter.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -35,19 +38,28 @@ class Packed(nn.Module):
         ]
         self.flat = nn.Parameter(torch.cat(drawn))
 
+    def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
+        flat = self.flat if keep_vars else self.flat.detach()
+        destination.update({prefix + name: tensor for name, tensor in self.named(flat).items()})
+
+    def _load_from_state_dict(self, state_dict: Mapping[str, Tensor], prefix: str, *arguments: Any) -> None:
+        _, strict, missing, unexpected, errors = arguments
+        given = {key.removeprefix(prefix): value for key, value in state_dict.items() if key.startswith(prefix)}
+        missing += [prefix + name for name in self._places if name not in given]
+        if strict:
+            unexpected += [prefix + name for name in given if name not in self._places]
+        for name, own in self.named(self.flat.detach()).items():
+            if name in given and given[name].shape != own.shape:
+                errors.append(f"size mismatch for {prefix}{name}: {list(given[name].shape)}, not {list(own.shape)}")
+            elif name in given:
+                own.copy_(given[name])
+
     def __getitem__(self, name: str) -> Tensor:
         return self._view(self.flat, name)
 
     def named(self, flat: Tensor) -> dict[str, Tensor]:
-        """What each name stands for in another flat tensor, such as the gradient."""
+        """Views of another flat tensor, such as the gradient, by name."""
         return {name: self._view(flat, name) for name in self._places}
-
-    def pack(self, parts: Mapping[str, Tensor]) -> Tensor:
-        """The flat tensor of these parts."""
-        for name, (_, _, shape) in self._places.items():
-            if parts[name].shape != shape:
-                raise ValueError(f"Expected {name} of shape {list(shape)}, found {list(parts[name].shape)}.")
-        return torch.cat([parts[name].reshape(-1) for name in self._places])
 
     def _view(self, flat: Tensor, name: str) -> Tensor:
         start, size, shape = self._places[name]

@@ -68,7 +68,7 @@ def add_senders(
 
 
 @njit(cache=True, nogil=True)
-def _product(
+def product(
     a: np.ndarray,
     a_at: int,
     a_row: int,
@@ -79,7 +79,7 @@ def _product(
     depth: int,
     width: int,
 ) -> None:
-    """Out [height, width] += a [height, depth] @ b [depth, width]; a lies in memory by its two steps."""
+    """Out [height, width] += a [height, depth] @ b [depth, width]; a lies in memory from a_at on, by two strides."""
     for column in range(0, width, LANES):
         for row in range(0, height, 4):
             at, to = a_at + row * a_row, row * width + column
@@ -116,8 +116,6 @@ class LayerKernels(NamedTuple):
     forward: Any
     backward_rows: Any
     backward_edges: Any
-    read_out: Any
-    read_out_backward: Any
 
 
 @lru_cache
@@ -132,12 +130,12 @@ def layer_kernels(width: int) -> LayerKernels:
     @njit(cache=True, parallel=True)
     def forward(  # type: ignore[no-untyped-def]
         states, out, saved, rows, count, nodes, runs, relations, senders, keep, weights, weight_of, num_weights,
-        heads, boundary, linear, bias, scale, shift, epsilon,
+        marks, heads, boundary, linear, bias, scale, shift, epsilon,
     ):  # fmt: skip
         """One layer for the listed rows: `out` [B * N, D] gets their new states.
 
         `saved` is None or three flat arrays that keep, in the order of `rows`, what the way back needs: aggregates
-        [M, D], normalised products [M, D] and inverse deviations [M]. `linear` is [2D, D].
+        [M, D], normalised products [M, D] and inverse deviations [M]. `linear` is [2D, D]. A query has `marks` heads.
         """
         for tile in prange((len(rows) + TILE - 1) // TILE):
             first = tile * TILE
@@ -149,8 +147,9 @@ def layer_kernels(width: int) -> LayerKernels:
                 query = row // count
                 base, node = query * count, row - query * count
                 total_message = splat(np.float32(0), D)
-                if node == heads[query]:
-                    total_message = load(boundary, query * D, D)
+                for mark in range(query * marks, (query + 1) * marks):
+                    if node == heads[mark]:
+                        total_message = add(total_message, load(boundary, mark * D, D))
                 table = np.int64(weight_of[query]) * num_weights
                 for run in range(nodes[node], nodes[node + 1]):
                     message = _gathered(splat(np.float32(0), D), states, base, runs[run], runs[run + 1], senders, keep)
@@ -161,7 +160,7 @@ def layer_kernels(width: int) -> LayerKernels:
                 store(mixed, i * D, load(bias, 0, D))
                 if saved is not None:
                     store(saved[0], (first + i) * D, total_message)
-            _product(pair, 0, D2, 1, linear, mixed, TILE, D2, D)
+            product(pair, 0, D2, 1, linear, mixed, TILE, D2, D)
             for i in range(height):
                 value = load(mixed, i * D, D)
                 value = subtract(value, splat(total(value) / np.float32(D), D))
@@ -217,8 +216,8 @@ def layer_kernels(width: int) -> LayerKernels:
                     store(grad_mixed, i * D, grad)
                     store(pair, i * D2, load(states, row * D, D))
                     store(pair, i * D2 + D, load(saved[0], (first + i) * D, D))
-                _product(grad_mixed, 0, D, 1, linear, grad_pair, TILE, D, D2)
-                _product(grad_mixed, 0, 1, D, pair, sums, D, TILE, D2)
+                product(grad_mixed, 0, D, 1, linear, grad_pair, TILE, D, D2)
+                product(grad_mixed, 0, 1, D, pair, sums, D, TILE, D2)
                 for i in range(height):
                     row = np.int64(rows[first + i])
                     own = add(load(grad_out, row * D, D), load(grad_pair, i * D2, D))
@@ -257,65 +256,4 @@ def layer_kernels(width: int) -> LayerKernels:
                     store(grad_weights, to, multiply_add(message, state, load(grad_weights, to, D)))
                 store(grad_states, row * D, grad)
 
-    @njit(cache=True, parallel=True)
-    def read_out(states, scores, count, offsets, linear, last, constant):  # type: ignore[no-untyped-def]
-        """Scores [B * N] = last . ReLU(state @ linear [D, 2D] + offsets [B, 2D]) + constant."""
-        for tile in prange((len(scores) + TILE - 1) // TILE):
-            first = tile * TILE
-            height = min(TILE, len(scores) - first)
-            own = np.zeros(TILE * D, np.float32)
-            hidden = np.zeros(TILE * D2, np.float32)
-            for i in range(height):
-                query = (first + i) // count
-                store(own, i * D, load(states, (first + i) * D, D))
-                store(hidden, i * D2, load(offsets, query * D2, D2))
-            _product(own, 0, D, 1, linear, hidden, TILE, D, D2)
-            for i in range(height):
-                positive = larger(load(hidden, i * D2, D2), splat(np.float32(0), D2))
-                scores[first + i] = total(multiply(positive, load(last, 0, D2))) + constant
-
-    @njit(cache=True, parallel=True)
-    def read_out_backward(  # type: ignore[no-untyped-def]
-        states, grad_scores, count, pieces, offsets, linear, linear_t, last, grad_states, grad_linear, grad_offsets,
-        grad_last,
-    ):  # fmt: skip
-        """From grad_scores [B * N] to grad_states [B * N, D] and partial sums of the parameters' gradients.
-
-        Query b is cut into `pieces` tasks with sums of their own: grad_linear [B * pieces, D, 2D], grad_offsets and
-        grad_last [B * pieces, 2D]. `linear` is [D, 2D], `linear_t` its transpose.
-        """
-        for task in prange(len(grad_last) // D2):
-            query, piece = task // pieces, task % pieces
-            stop = query * count + count * (piece + 1) // pieces
-            sums = np.zeros(D * D2, np.float32)
-            of_offsets, of_last = splat(np.float32(0), D2), splat(np.float32(0), D2)
-            own = np.zeros(TILE * D, np.float32)
-            hidden = np.zeros(TILE * D2, np.float32)
-            grad_own = np.zeros(TILE * D, np.float32)
-            for first in range(query * count + count * piece // pieces, stop, TILE):
-                height = min(TILE, stop - first)
-                for i in range(TILE):
-                    store(hidden, i * D2, load(offsets, query * D2, D2))
-                    store(grad_own, i * D, splat(np.float32(0), D))
-                for i in range(height):
-                    store(own, i * D, load(states, (first + i) * D, D))
-                _product(own, 0, D, 1, linear, hidden, TILE, D, D2)
-                for i in range(TILE):
-                    if i < height:
-                        before = load(hidden, i * D2, D2)
-                        grad = splat(grad_scores[first + i], D2)
-                        of_last = multiply_add(where_positive(before, before), grad, of_last)
-                        grad = where_positive(before, multiply(grad, load(last, 0, D2)))
-                        of_offsets = add(of_offsets, grad)
-                        store(hidden, i * D2, grad)
-                    else:
-                        store(hidden, i * D2, splat(np.float32(0), D2))
-                _product(hidden, 0, D2, 1, linear_t, grad_own, TILE, D2, D)
-                _product(own, 0, 1, D, hidden, sums, D, TILE, D2)
-                for i in range(height):
-                    store(grad_states, (first + i) * D, load(grad_own, i * D, D))
-            grad_linear[task * D * D2 : (task + 1) * D * D2] = sums
-            store(grad_offsets, task * D2, of_offsets)
-            store(grad_last, task * D2, of_last)
-
-    return LayerKernels(forward, backward_rows, backward_edges, read_out, read_out_backward)
+    return LayerKernels(forward, backward_rows, backward_edges)

@@ -24,7 +24,8 @@ from anykg.graph.graph import KnowledgeGraph
 from anykg.models.base import Symmetry
 from anykg.models.nbf.aggregate import PNA_PARTS, aggregate
 from anykg.models.nbf.edges import RelationalEdges
-from anykg.models.nbf.fast import Queries, propagate, read_out
+from anykg.models.nbf.fast import propagate
+from anykg.models.nbf.mlp import read_out
 from anykg.models.nbf.queries import (
     BellmanFordLayer,
     BellmanFordPredictor,
@@ -34,6 +35,7 @@ from anykg.models.nbf.queries import (
     bellman_ford,
     without_facts,
 )
+from anykg.models.nbf.reference import Queries
 from anykg.models.nbf.relation_graph import entity_graph
 from anykg.models.recipe import Recipe
 from anykg.seeds import torch_stream
@@ -162,7 +164,7 @@ class NBFNet(BellmanFordPredictor):
         start = encoded.query[relations]
         if self.config.aggregation == "sum":
             layers = [layer.with_weights(encoded.vectors[i][None]) for i, layer in enumerate(bellman_ford(self.layers))]
-            asked = Queries(heads, start, torch.zeros_like(heads))
+            asked = Queries(heads[:, None], start[:, None], torch.zeros_like(heads))
             return propagate(
                 layers, asked, encoded.edges, keep=encoded.keep, edge_weights=encoded.edge_weights, targets=rows
             )

@@ -17,7 +17,9 @@ from torch import Tensor, nn
 from anykg.errors import ConfigError
 from anykg.graph.graph import KnowledgeGraph
 from anykg.models.base import LinkPredictor
-from anykg.models.nbf.fast import Layer
+from anykg.models.nbf.edges import RelationalEdges
+from anykg.models.nbf.fast import propagate
+from anykg.models.nbf.reference import Layer, Queries
 
 CACHE_BYTES = 16 * 2**20
 """States of the queries that are answered together; a block of this size stays in the processor's cache."""
@@ -39,6 +41,35 @@ class BellmanFordLayer(nn.Module):
 def bellman_ford(layers: nn.ModuleList) -> list[BellmanFordLayer]:
     """The layers with their type, which a module list forgets."""
     return [layer for layer in layers if isinstance(layer, BellmanFordLayer)]
+
+
+class RelationalNetwork(nn.Module):
+    """Bellman-Ford layers over the facts, whose weights are an MLP of the relations' vectors, one for each layer."""
+
+    def __init__(self, width: int, depth: int) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(BellmanFordLayer(width) for _ in range(depth))
+        self.relations = nn.ModuleList(
+            nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width)) for _ in range(depth)
+        )
+
+    def states(
+        self,
+        vectors: Tensor,
+        queries: Queries,
+        edges: RelationalEdges,
+        *,
+        start: Tensor | None = None,
+        keep: np.ndarray | None = None,
+        edge_weights: Tensor | None = None,
+        targets: Tensor | None = None,
+    ) -> Tensor:
+        """States [B, N, D], or [M, D] at the targets, for relation vectors [U, 2R, D]; see `reference.propagate`."""
+        layers = [
+            layer.with_weights(project(vectors))
+            for layer, project in zip(bellman_ford(self.layers), self.relations, strict=True)
+        ]
+        return propagate(layers, queries, edges, start=start, keep=keep, edge_weights=edge_weights, targets=targets)
 
 
 Targets = tuple[Tensor, Tensor]

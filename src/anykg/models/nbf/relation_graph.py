@@ -13,8 +13,8 @@ import scipy.sparse as sp
 
 from anykg.graph.graph import KnowledgeGraph
 from anykg.models.nbf.edges import RelationalEdges
+from anykg.models.nbf.reference import HEAD_HEAD, HEAD_TAIL, TAIL_HEAD, TAIL_TAIL
 
-HEAD_HEAD, TAIL_TAIL, HEAD_TAIL, TAIL_HEAD = range(4)  # as in the published checkpoints
 NUM_TYPES = 4
 
 

@@ -12,7 +12,7 @@ Training departs from the paper in the batch size alone, 16 for a CPU instead of
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -24,10 +24,12 @@ from anykg.errors import CheckpointError
 from anykg.graph.graph import KnowledgeGraph
 from anykg.models.base import Symmetry
 from anykg.models.nbf.edges import RelationalEdges
-from anykg.models.nbf.fast import Queries, propagate, read_out
+from anykg.models.nbf.fast import propagate
+from anykg.models.nbf.mlp import read_out
 from anykg.models.nbf.queries import (
     BellmanFordLayer,
     BellmanFordPredictor,
+    RelationalNetwork,
     Targets,
     as_queries,
     at_least_one,
@@ -36,6 +38,7 @@ from anykg.models.nbf.queries import (
     group,
     without_facts,
 )
+from anykg.models.nbf.reference import Queries
 from anykg.models.nbf.relation_graph import NUM_TYPES, entity_graph, relation_graph
 from anykg.models.recipe import Recipe
 
@@ -78,29 +81,24 @@ class Encoded:
 class RelationNetwork(nn.Module):
     """Vectors of all relations, conditional on a query relation."""
 
-    def __init__(self, config: UltraConfig) -> None:
+    def __init__(self, width: int, depth: int) -> None:
         super().__init__()
-        self.width = config.width
-        self.layers = nn.ModuleList(BellmanFordLayer(config.width) for _ in range(config.relation_layers))
-        self.types = nn.Parameter(torch.randn(config.relation_layers, NUM_TYPES, config.width))
+        self.width = width
+        self.layers = nn.ModuleList(BellmanFordLayer(width) for _ in range(depth))
+        self.types = nn.Parameter(torch.randn(depth, NUM_TYPES, width))
 
     def forward(self, edges: RelationalEdges, relations: Tensor) -> Tensor:
         """[U, 2R, D] for query relations [U]."""
         layers = [layer.with_weights(self.types[i][None]) for i, layer in enumerate(bellman_ford(self.layers))]
         ones = self.types.new_ones(len(relations), self.width)
-        return propagate(layers, Queries(relations, ones, torch.zeros_like(relations)), edges)
+        return propagate(layers, Queries(relations[:, None], ones[:, None], torch.zeros_like(relations)), edges)
 
 
-class EntityNetwork(nn.Module):
+class EntityNetwork(RelationalNetwork):
     """States of all entities, conditional on a query, and the scores read from them."""
 
-    def __init__(self, config: UltraConfig) -> None:
-        super().__init__()
-        width = config.width
-        self.layers = nn.ModuleList(BellmanFordLayer(width) for _ in range(config.entity_layers))
-        self.relations = nn.ModuleList(
-            nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width)) for _ in self.layers
-        )
+    def __init__(self, width: int, depth: int) -> None:
+        super().__init__(width, depth)
         self.hidden = nn.Linear(2 * width, 2 * width)
         self.last = nn.Linear(2 * width, 1)
 
@@ -121,17 +119,13 @@ class EntityNetwork(nn.Module):
         """
         heads, relations = queries.unbind(1)
         boundary = vectors[tables, relations]  # [Q, D]
-        layers = [
-            layer.with_weights(project(vectors))
-            for layer, project in zip(bellman_ford(self.layers), self.relations, strict=True)
-        ]
-        asked = Queries(heads, boundary, tables)
+        asked = Queries(heads[:, None], boundary[:, None], tables)
         if targets is None:
-            states = propagate(layers, asked, edges, keep=keep, edge_weights=edge_weights)
+            states = self.states(vectors, asked, edges, keep=keep, edge_weights=edge_weights)
             return read_out(states, boundary, self.hidden, self.last)
         which, nodes = targets
         rows = which * edges.num_nodes + nodes
-        states = propagate(layers, asked, edges, keep=keep, edge_weights=edge_weights, targets=rows)  # [M, D]
+        states = self.states(vectors, asked, edges, keep=keep, edge_weights=edge_weights, targets=rows)  # [M, D]
         scores: Tensor = self.last(self.hidden(torch.cat([states, boundary[which]], dim=-1)).relu())
         return scores.squeeze(-1)
 
@@ -157,8 +151,8 @@ class Ultra(BellmanFordPredictor):
     def __init__(self, config: UltraConfig = UltraConfig()) -> None:  # noqa: B008 - frozen
         super().__init__()
         self.config = config
-        self.relation_network = RelationNetwork(config)
-        self.entity_network = EntityNetwork(config)
+        self.relation_network = RelationNetwork(config.width, config.relation_layers)
+        self.entity_network = EntityNetwork(config.width, config.entity_layers)
 
     def encode(self, graph: KnowledgeGraph, seed: int = 0) -> Encoded:
         del seed
@@ -202,9 +196,10 @@ class Ultra(BellmanFordPredictor):
 
     def answers(self, encoded: Encoded, queries: Tensor, targets: Targets | None) -> Tensor:
         relations, tables = torch.unique(queries[:, 1] % encoded.num_relations, return_inverse=True)
+        size = 4 * 2 * encoded.num_relations * self.config.width
         scores: Tensor = self.entity_network(
             encoded.entities,
-            self._relation_vectors(encoded, relations),
+            cached_vectors(encoded.kept, relations, size, lambda some: self.relation_network(encoded.relations, some)),
             tables,
             queries,
             edge_weights=encoded.edge_weights,
@@ -212,20 +207,21 @@ class Ultra(BellmanFordPredictor):
         )
         return scores
 
-    @torch.no_grad()
-    def _relation_vectors(self, encoded: Encoded, relations: Tensor) -> Tensor:
-        """[U, 2R, D] for direct relations [U], made once for each."""
-        wanted, kept = relations.tolist(), encoded.kept
-        missing = [relation for relation in wanted if relation not in kept]
-        size = 4 * 2 * encoded.num_relations * self.config.width
-        found = {relation: kept[relation] for relation in wanted if relation in kept}
-        for part in blocks(len(missing), 2 * size):
-            vectors = self.relation_network(encoded.relations, relations.new_tensor(missing[part]))
-            found.update(zip(missing[part], vectors, strict=True))
-        kept.update(found)
-        while len(kept) > max(1, KEPT_BYTES // size):
-            del kept[next(iter(kept))]
-        return torch.stack([found[relation] for relation in wanted])
+
+@torch.no_grad()
+def cached_vectors(
+    cache: dict[int, Tensor], relations: Tensor, size: int, compute: Callable[[Tensor], Tensor]
+) -> Tensor:
+    """Relation vectors [U, 2R, D], of `size` bytes for each of the direct relations [U], computed once for each."""
+    wanted = relations.tolist()
+    missing = [relation for relation in wanted if relation not in cache]
+    found = {relation: cache[relation] for relation in wanted if relation in cache}
+    for part in blocks(len(missing), 2 * size):
+        found.update(zip(missing[part], compute(relations.new_tensor(missing[part])), strict=True))
+    cache.update(found)
+    while len(cache) > max(1, KEPT_BYTES // max(size, 1)):
+        del cache[next(iter(cache))]
+    return torch.stack([found[relation] for relation in wanted])
 
 
 def import_ultra_weights(state: Mapping[str, Tensor]) -> tuple[UltraConfig, dict[str, Tensor]]:

@@ -17,3 +17,13 @@ def triplets_around(graph: KnowledgeGraph) -> Around:
     order = np.lexsort((column, other, owner))
     offsets = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=graph.num_entities))])
     return Around(offsets, other[order], column[order].astype(np.int32), edge[order], graph.num_relations)
+
+
+def entries_within_reach(graph: KnowledgeGraph) -> np.ndarray:
+    """For each entity [N], its triplets and those of its neighbours, each as often as it is listed."""
+    around = graph.derive(triplets_around)
+    degrees = np.diff(around.offsets)
+    owners = np.repeat(np.arange(graph.num_entities), degrees)
+    nearby = np.bincount(owners, weights=degrees[around.other], minlength=graph.num_entities)
+    reach: np.ndarray = degrees + nearby.astype(np.int64)
+    return reach

@@ -154,7 +154,7 @@ def test_training_gradients_equal_the_reference(model, monkeypatch):
     ours = gradients()
     again = gradients()
     assert all(torch.equal(a, b) for a, b in zip(ours, again, strict=True))
-    monkeypatch.setattr(module, "propagate", fast.propagate_reference)
+    monkeypatch.setattr(fast, "kernels_apply", lambda states: False)
     for mine, reference in zip(ours, gradients(), strict=True):
         torch.testing.assert_close(mine, reference, atol=1e-4, rtol=1e-3)
 

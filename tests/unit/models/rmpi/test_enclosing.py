@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from anykg.models.rmpi.around import triplets_around
 from anykg.models.rmpi.kernels import enclose, enclose_reference
-from anykg.models.rmpi.ranges import range_sums, range_sums_reference
+from anykg.models.rmpi.sums import range_sums, range_sums_reference
 from graphs import graphs, named
 
 

@@ -1,4 +1,4 @@
-"""Weighted sums of table rows over ranges of entries.
+"""Weighted sums of table rows over ranges of entries: what RMPI does most.
 
 out[q] = sum of weights[i] * table[columns[i]] for i from starts[q] to stops[q]. Entries [X], ranges [Q], a table [K, D]
 -> [Q, D], differentiable in the table. Ranges may overlap, and be empty.
@@ -17,7 +17,9 @@ from torch import Tensor
 def range_sums(
     starts: np.ndarray, stops: np.ndarray, columns: np.ndarray, weights: np.ndarray, table: Tensor
 ) -> Tensor:
-    """The sums, by a kernel that goes through the entries once."""
+    """The sums; on a CPU by a kernel that goes through the entries once."""
+    if table.device.type != "cpu" or table.dtype != torch.float32:
+        return range_sums_reference(starts, stops, columns, weights, table)
     result: Tensor = _RangeSums.apply(table, starts, stops, columns, weights)  # type: ignore[no-untyped-call]
     return result
 
@@ -25,12 +27,18 @@ def range_sums(
 def range_sums_reference(
     starts: np.ndarray, stops: np.ndarray, columns: np.ndarray, weights: np.ndarray, table: Tensor
 ) -> Tensor:
-    """`range_sums`, range by range."""
-    rows = [
-        (torch.from_numpy(weights[a:b])[:, None].to(table) * table[torch.from_numpy(columns[a:b]).long()]).sum(0)
-        for a, b in zip(starts, stops, strict=True)
-    ]
-    return torch.stack(rows) if rows else table.new_zeros(0, table.shape[1])
+    """`range_sums` in torch, with a row for every entry of every range."""
+    counts = stops - starts
+    rows = np.repeat(np.arange(len(starts)), counts)  # the range of each entry
+    entries = np.arange(len(rows)) + np.repeat(starts - (np.cumsum(counts) - counts), counts)
+    parts = table[_like(table, columns[entries].astype(np.int64))] * _like(table, weights[entries])[:, None]
+    return table.new_zeros(len(starts), table.shape[1]).index_add(0, _like(table, rows), parts)
+
+
+def _like(example: Tensor, array: np.ndarray) -> Tensor:
+    """The array on the device of `example`; floats in its type."""
+    tensor = torch.from_numpy(array).to(example.device)
+    return tensor.to(example.dtype) if tensor.is_floating_point() else tensor
 
 
 class _RangeSums(torch.autograd.Function):

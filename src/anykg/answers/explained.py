@@ -1,0 +1,96 @@
+"""Why a model believes a fact, by name: see `anykg.answers.explain` for how explanations are found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from anykg.answers.explain.explanation import Explanation
+from anykg.answers.explain.explanation import explain as explain_triplet
+from anykg.answers.explain.show import as_json, as_text
+from anykg.answers.inputs import ModelLike, Name, graph_of, look_up, model_of
+from anykg.answers.results import Result
+from anykg.io.catalog import GraphLike
+from anykg.models.store import DEFAULT_MODEL
+from anykg.printable import printable
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class ExplainedFact(Result):
+    """The reasons for a fact's score; rows are the facts of every path and clause."""
+
+    explanation: Explanation
+
+    def to_polars(self) -> pl.DataFrame:
+        """Return the facts given as reasons: kind (path or clause), number, effect, clause, head, relation, tail."""
+        content = as_json(self.explanation)
+        rows = [
+            (kind, number, reason.get("effect", reason.get("weight")), reason.get("clause"), *fact)
+            for kind, key in (("path", "paths"), ("clause", "clauses"))
+            for number, reason in enumerate(content[key], 1)
+            for fact in reason["facts"]
+        ]
+        names = ("kind", "number", "effect", "clause", "head", "relation", "tail")
+        kinds = (pl.String, pl.Int64, pl.Float64, pl.String, pl.String, pl.String, pl.String)
+        return pl.DataFrame(rows, schema=dict(zip(names, kinds, strict=True)), orient="row")
+
+    def summary(self) -> dict[str, Any]:
+        """Return the whole explanation."""
+        return as_json(self.explanation)
+
+    def renderables(self) -> list[RenderableType]:
+        """Return the explanation as text."""
+        from rich.text import Text
+
+        return [Text(printable(as_text(self.explanation), lines=True))]
+
+    def draw(self, path: Path | str) -> None:
+        """Draw the facts to an .svg or .png file."""
+        from anykg.answers.explain.picture import draw
+
+        draw(self.explanation, Path(path))
+
+
+def explain(
+    graph: GraphLike,
+    head: Name,
+    relation: Name,
+    tail: Name,
+    *,
+    model: ModelLike = DEFAULT_MODEL,
+    paths: int = 5,
+    clauses: int = 5,
+    draws: int = 5,
+    seed: int = 0,
+) -> ExplainedFact:
+    """Explain why a model scores a fact as it does.
+
+    A known fact is removed from the graph first, so that it does not explain itself. The facts given as reasons are
+    then removed too, and the change in score is compared with removing random facts nearby.
+
+    Args:
+        graph: A graph, file, dataset name, DataFrame, NetworkX graph or list of triples.
+        head: The subject.
+        relation: The relation.
+        tail: The object.
+        model: A model, the name of a shipped one, a folder, or a hub id.
+        paths: At most this many paths.
+        clauses: At most this many clauses.
+        draws: Number of random removals to compare with.
+        seed: Draws them.
+    """
+    loaded, info = graph_of(graph)
+    scorer, name = model_of(model)
+    (first,), (kind,), (last,) = (
+        look_up(vocabulary, [given])
+        for vocabulary, given in ((loaded.entities, head), (loaded.relations, relation), (loaded.entities, tail))
+    )
+    triplet = (int(first), int(kind), int(last))
+    found = explain_triplet(scorer, loaded, triplet, paths=paths, clauses=clauses, draws=draws, seed=seed)
+    return ExplainedFact(command="explain", graph=info, model=name, explanation=found)

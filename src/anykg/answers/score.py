@@ -1,0 +1,105 @@
+"""How plausible given facts are: a score, and the rank of each end among all entities.
+
+A fact that the graph has is scored on the graph without it; otherwise the model would see what it is asked about. Known
+facts are left out in groups of at most 5% of the graph, so that what is left stays like the graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from anykg.answers.inputs import ModelLike, Name, graph_of, look_up, model_of
+from anykg.answers.table import Answers, table_of
+from anykg.errors import DataError
+from anykg.evaluation.ranking import encode, rank_facts
+from anykg.evaluation.ranks import Ties
+from anykg.graph.graph import COLUMNS, HEAD, TAIL, KnowledgeGraph
+from anykg.io.catalog import GraphLike
+from anykg.models.store import DEFAULT_MODEL
+from anykg.progress import Progress, after, ignore
+
+SHARE = 0.05
+"""Of the facts, left out at a time."""
+
+
+def score(
+    graph: GraphLike,
+    facts: Iterable[Sequence[Name]] | pl.DataFrame,
+    *,
+    model: ModelLike = DEFAULT_MODEL,
+    progress: Progress = ignore,
+) -> Answers:
+    """Score facts, known or not, and rank both ends of each among all entities.
+
+    Args:
+        graph: A graph, file, dataset name, DataFrame, NetworkX graph or list of triples.
+        facts: (head, relation, tail) rows, or a DataFrame with these columns.
+        model: A model, the name of a shipped one, a folder, or a hub id.
+        progress: Called with (done, total) questions.
+
+    Returns:
+        A row for each fact, in order: head, relation, tail, score, tail_rank, head_rank (1 is best, ties count half,
+        other known facts do not count), known.
+    """
+    loaded, info = graph_of(graph)
+    scorer, name = model_of(model)
+    triplets = fact_ids(loaded, facts)
+    known = loaded.contains(triplets) if len(triplets) else np.zeros(0, bool)
+    scores, ranks = np.zeros(len(triplets), np.float32), {column: np.zeros(len(triplets)) for column in (TAIL, HEAD)}
+    done = 0
+    for rest, rows in _rounds(loaded, triplets, known):
+        encoded = encode(scorer, rest)
+        for column in (TAIL, HEAD):
+            found = rank_facts(
+                scorer,
+                rest,
+                triplets[rows],
+                column,
+                known=loaded,
+                encoded=encoded,
+                progress=after(progress, done, 2 * len(triplets)),
+            )
+            ranks[column][rows] = found.ranks.by(Ties.REALISTIC)
+            if column == TAIL:
+                scores[rows] = found.scores
+            done += len(rows)
+    columns = {"score": scores, "tail_rank": ranks[TAIL], "head_rank": ranks[HEAD], "known": known}
+    return table_of(loaded, triplets, columns, command="score", info=info, model=name)
+
+
+def fact_ids(graph: KnowledgeGraph, facts: Iterable[Sequence[Name]] | pl.DataFrame) -> np.ndarray:
+    """Facts by name as ids, int64 [F, 3]."""
+    frame: Any = facts
+    if hasattr(facts, "columns"):
+        named = set(COLUMNS) <= set(frame.columns)
+        columns = [list(frame[name]) for name in (COLUMNS if named else frame.columns)]
+    else:
+        rows = list(facts)
+        if len(rows) == 3 and all(isinstance(part, str) for part in rows):
+            rows = [rows]  # type: ignore[list-item]
+        wrong = next((row for row in rows if isinstance(row, str) or len(row) != 3), None)
+        if wrong is not None:
+            raise DataError(f"Expected (head, relation, tail) for each fact, found {wrong!r}.")
+        columns = [[row[column] for row in rows] for column in range(3)]
+    if len(columns) != 3:
+        raise DataError(f"Expected the columns head, relation and tail, found {len(columns)} columns.")
+    vocabularies = (graph.entities, graph.relations, graph.entities)
+    return np.stack([look_up(v, names) for v, names in zip(vocabularies, columns, strict=True)], axis=1)
+
+
+def _rounds(
+    graph: KnowledgeGraph, triplets: np.ndarray, known: np.ndarray
+) -> Iterator[tuple[KnowledgeGraph, np.ndarray]]:
+    """Graphs to score on, and the rows of `triplets` [F, 3] to score on each."""
+    unknown = np.flatnonzero(~known)
+    if len(unknown):
+        yield graph, unknown
+    rows = np.flatnonzero(known)
+    size = max(1, int(SHARE * len(graph)))
+    for start in range(0, len(rows), size):
+        part = rows[start : start + size]
+        yield graph.without(triplets[part]), part

@@ -1,0 +1,56 @@
+"""`anykg score`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from anykg.cli.options import DataDir, Device, GraphName, ModelName, Rows, RowsOut, Trust
+from anykg.cli.reading import Reading, takes_reading
+
+EXAMPLES = """
+Score given facts and rank both ends of each among all entities.
+
+Facts that the graph has are hidden while they are scored, so that they do not prove themselves.
+
+Examples:
+
+  anykg score facts.tsv claims.tsv
+
+  anykg score atlas claims.csv --out scored.csv
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("score", help=EXAMPLES)(score)
+
+
+@takes_reading()
+def score(
+    graph: GraphName,
+    facts: Annotated[Path, typer.Argument(help="A file of facts to score, in any format of graphs.")],
+    model: ModelName = "anykg-small",
+    format: Rows = None,
+    out: RowsOut = None,
+    device: Device = "cpu",
+    *,
+    reading: Reading,
+    data_dir: DataDir = None,
+    trust: Trust = False,
+) -> None:
+    from anykg.answers.score import score as run
+    from anykg.cli.loading import graph_named, model_named
+    from anykg.cli.output import chosen_format, write_result
+    from anykg.cli.progress import progress_bar
+    from anykg.io.read import read_names
+
+    written_as = chosen_format(format, out, graph, facts)
+    scorer = model_named(model, device, trust)
+    loaded = graph_named(graph, data_dir, reading)
+    rows = read_names(facts).table
+    with progress_bar("scoring") as advance:
+        scored = run(loaded, rows, model=scorer, progress=advance)
+    write_result(scored, written_as, out)

@@ -1,0 +1,169 @@
+"""Two-layer MLPs of all states, compiled: the read-out of scores, and new states from states.
+
+    score = last . ReLU(state @ first + offset)
+    state = ReLU(state @ first + offset) @ second + bias
+
+States are flat float32 arrays of B * N rows of D floats, the hidden layer has 2D, offsets belong to a query. Sixteen
+rows at a time go through both layers in the core's first cache, and the hidden layer is computed again on the way
+back: nothing of size B * N * 2D exists. On the way back a query is cut into pieces that have sums of their own, so that
+results do not depend on the number of threads.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit, prange
+
+from anykg.models.nbf.kernels import TILE, product
+from anykg.models.simd import add, larger, load, multiply, multiply_add, splat, store, total, where_positive
+
+
+class MLPKernels(NamedTuple):
+    """The compiled loops for one width."""
+
+    read_out: Any
+    read_out_backward: Any
+    transform: Any
+    transform_backward: Any
+
+
+@lru_cache
+def mlp_kernels(width: int) -> MLPKernels:
+    """Kernels for D = width, a constant to the compiler."""
+    D, D2 = width, 2 * width  # noqa: N806
+
+    @njit(cache=True, parallel=True)
+    def read_out(states, scores, count, offsets, first, last):  # type: ignore[no-untyped-def]
+        """Scores [B * N]; `first` is [D, 2D], `offsets` [B, 2D], `last` [2D]."""
+        for tile in prange((len(scores) + TILE - 1) // TILE):
+            begin = tile * TILE
+            height = min(TILE, len(scores) - begin)
+            own = np.zeros(TILE * D, np.float32)
+            hidden = np.zeros(TILE * D2, np.float32)
+            for i in range(height):
+                query = (begin + i) // count
+                store(own, i * D, load(states, (begin + i) * D, D))
+                store(hidden, i * D2, load(offsets, query * D2, D2))
+            product(own, 0, D, 1, first, hidden, TILE, D, D2)
+            for i in range(height):
+                positive = larger(load(hidden, i * D2, D2), splat(np.float32(0), D2))
+                scores[begin + i] = total(multiply(positive, load(last, 0, D2)))
+
+    @njit(cache=True, parallel=True)
+    def read_out_backward(  # type: ignore[no-untyped-def]
+        states, grad_scores, count, pieces, offsets, first, first_t, last, grad_states, grad_first, grad_offsets,
+        grad_last,
+    ):  # fmt: skip
+        """From grad_scores [B * N] to grad_states [B * N, D] and sums of the parameters' gradients for each piece.
+
+        They are grad_first [B * pieces, D, 2D], grad_offsets and grad_last [B * pieces, 2D].
+        """
+        for task in prange(len(grad_last) // D2):
+            query, piece = task // pieces, task % pieces
+            stop = query * count + count * (piece + 1) // pieces
+            sums = np.zeros(D * D2, np.float32)
+            of_offsets, of_last = splat(np.float32(0), D2), splat(np.float32(0), D2)
+            own = np.zeros(TILE * D, np.float32)
+            hidden = np.zeros(TILE * D2, np.float32)
+            grad_own = np.zeros(TILE * D, np.float32)
+            for begin in range(query * count + count * piece // pieces, stop, TILE):
+                height = min(TILE, stop - begin)
+                for i in range(TILE):
+                    store(hidden, i * D2, load(offsets, query * D2, D2))
+                    store(grad_own, i * D, splat(np.float32(0), D))
+                for i in range(height):
+                    store(own, i * D, load(states, (begin + i) * D, D))
+                product(own, 0, D, 1, first, hidden, TILE, D, D2)
+                for i in range(TILE):
+                    if i < height:
+                        before = load(hidden, i * D2, D2)
+                        grad = splat(grad_scores[begin + i], D2)
+                        of_last = multiply_add(where_positive(before, before), grad, of_last)
+                        grad = where_positive(before, multiply(grad, load(last, 0, D2)))
+                        of_offsets = add(of_offsets, grad)
+                        store(hidden, i * D2, grad)
+                    else:
+                        store(hidden, i * D2, splat(np.float32(0), D2))
+                product(hidden, 0, D2, 1, first_t, grad_own, TILE, D2, D)
+                product(own, 0, 1, D, hidden, sums, D, TILE, D2)
+                for i in range(height):
+                    store(grad_states, (begin + i) * D, load(grad_own, i * D, D))
+            grad_first[task * D * D2 : (task + 1) * D * D2] = sums
+            store(grad_offsets, task * D2, of_offsets)
+            store(grad_last, task * D2, of_last)
+
+    @njit(cache=True, parallel=True)
+    def transform(states, out, offsets, first, second, bias):  # type: ignore[no-untyped-def]
+        """Out [B * N, D]; `first` is [D, 2D], `second` [2D, D], `offsets` [2D] the same for all queries."""
+        num_rows = len(out) // D
+        for tile in prange((num_rows + TILE - 1) // TILE):
+            begin = tile * TILE
+            height = min(TILE, num_rows - begin)
+            own = np.zeros(TILE * D, np.float32)
+            hidden = np.zeros(TILE * D2, np.float32)
+            new = np.zeros(TILE * D, np.float32)
+            for i in range(height):
+                store(own, i * D, load(states, (begin + i) * D, D))
+            for i in range(TILE):
+                store(hidden, i * D2, load(offsets, 0, D2))
+                store(new, i * D, load(bias, 0, D))
+            product(own, 0, D, 1, first, hidden, TILE, D, D2)
+            for i in range(2 * TILE):
+                store(hidden, i * D, larger(load(hidden, i * D, D), splat(np.float32(0), D)))
+            product(hidden, 0, D2, 1, second, new, TILE, D2, D)
+            for i in range(height):
+                store(out, (begin + i) * D, load(new, i * D, D))
+
+    @njit(cache=True, parallel=True)
+    def transform_backward(  # type: ignore[no-untyped-def]
+        grad, states, offsets, first, first_t, second_t, grad_states, grad_first, grad_offsets, grad_second, grad_bias
+    ):
+        """From grad [B * N, D] to grad_states [B * N, D] and sums of the parameters' gradients for each piece.
+
+        They are grad_first [P, D, 2D], grad_offsets [P, 2D], grad_second [P, 2D, D] and grad_bias [P, D].
+        """
+        num_rows, pieces = len(grad) // D, len(grad_bias) // D
+        for piece in prange(pieces):
+            stop = num_rows * (piece + 1) // pieces
+            sums_first, sums_second = np.zeros(D * D2, np.float32), np.zeros(D * D2, np.float32)
+            of_offsets, of_bias = splat(np.float32(0), D2), splat(np.float32(0), D)
+            own = np.zeros(TILE * D, np.float32)
+            new = np.zeros(TILE * D, np.float32)
+            hidden = np.zeros(TILE * D2, np.float32)
+            grad_hidden = np.zeros(TILE * D2, np.float32)
+            grad_own = np.zeros(TILE * D, np.float32)
+            for begin in range(num_rows * piece // pieces, stop, TILE):
+                height = min(TILE, stop - begin)
+                for i in range(TILE):
+                    store(hidden, i * D2, load(offsets, 0, D2))
+                    store(grad_hidden, i * D2, splat(np.float32(0), D2))
+                    store(grad_own, i * D, splat(np.float32(0), D))
+                    if i < height:
+                        value = load(grad, (begin + i) * D, D)
+                        store(own, i * D, load(states, (begin + i) * D, D))
+                        store(new, i * D, value)
+                        of_bias = add(of_bias, value)
+                    else:
+                        store(new, i * D, splat(np.float32(0), D))
+                product(own, 0, D, 1, first, hidden, TILE, D, D2)
+                product(new, 0, D, 1, second_t, grad_hidden, TILE, D, D2)
+                for i in range(TILE):
+                    before = load(hidden, i * D2, D2)
+                    value = where_positive(before, load(grad_hidden, i * D2, D2))
+                    of_offsets = add(of_offsets, value)
+                    store(grad_hidden, i * D2, value)
+                    store(hidden, i * D2, where_positive(before, before))
+                product(hidden, 0, 1, D2, new, sums_second, D2, TILE, D)
+                product(own, 0, 1, D, grad_hidden, sums_first, D, TILE, D2)
+                product(grad_hidden, 0, D2, 1, first_t, grad_own, TILE, D2, D)
+                for i in range(height):
+                    store(grad_states, (begin + i) * D, load(grad_own, i * D, D))
+            grad_first[piece * D * D2 : (piece + 1) * D * D2] = sums_first
+            grad_second[piece * D * D2 : (piece + 1) * D * D2] = sums_second
+            store(grad_offsets, piece * D2, of_offsets)
+            store(grad_bias, piece * D, of_bias)
+
+    return MLPKernels(read_out, read_out_backward, transform, transform_backward)

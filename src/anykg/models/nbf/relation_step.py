@@ -1,0 +1,147 @@
+"""TRIX's relation step, factorised: `reference.relation_messages` at a cost linear in (entity, relation) pairs.
+
+`relation_kernels` has the formula. Compiled for float32 on a CPU and widths that are multiples of 16; in torch for
+everything else.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from anykg.models.nbf import fast
+from anykg.models.nbf.edges import RelationalEdges
+from anykg.models.nbf.fast import flat, pieces_of
+from anykg.models.nbf.reference import EPSILON, HEAD_HEAD, HEAD_TAIL, TAIL_HEAD, TAIL_TAIL, Factors, RelationUpdate
+
+
+def relation_messages(
+    states: Tensor, vectors: Tensor, factors: Factors, edges: RelationalEdges, *, keep: np.ndarray | None = None
+) -> Tensor:
+    """As `reference.relation_messages`, [4, B, 2R, D]."""
+    if not fast.kernels_apply(states):
+        return _factorised(states, vectors, factors, edges, keep)
+    vectors, offsets = vectors.expand(len(states), -1, -1), factors.offsets.expand(len(states), -1, -1)
+    runs = kept_runs(edges, keep)
+    result: Tensor = _Messages.apply(  # type: ignore[no-untyped-call]
+        states, vectors, factors.first, offsets, factors.second, factors.bias, edges, runs
+    )
+    return result
+
+
+def relation_update(vectors: Tensor, received: Tensor, boundary: Tensor, layer: RelationUpdate) -> Tensor:
+    """As `reference.relation_update`, [B, 2R, D], with one product for all link types."""
+    width = vectors.shape[-1]
+    shape, rows = received.shape, received.shape[1] * received.shape[2]
+    own = F.linear(vectors, layer.linear[..., :width].flatten(0, 1))  # [B, 2R, 4D]
+    own = own.view(rows, 4, width).movedim(1, 0)  # [4, B * 2R, D]
+    other = (received + boundary).reshape(4, rows, width)
+    mixed = torch.baddbmm(own + layer.bias[:, None], other, layer.linear[..., width:].transpose(1, 2))
+    normal = F.layer_norm(mixed, mixed.shape[-1:], eps=EPSILON)
+    parts = torch.addcmul(layer.shift[:, None], normal, layer.scale[:, None]).relu()
+    return vectors + parts.sum(0).view(shape[1:])
+
+
+def meeting_counts(edges: RelationalEdges, relations: Tensor, keep: np.ndarray | None = None) -> Tensor:
+    """In how many entities each relation meets each of the wanted ones [U], by link type: [4, U, 2R]."""
+    from anykg.models.nbf.relation_kernels import count_meetings
+
+    order, wanted = edges.by_receiver, relations.cpu().numpy()
+    counts = count_meetings(order.nodes, order.relations, kept_runs(edges, keep), wanted, edges.num_relations)
+    return torch.from_numpy(counts).to(relations.device).movedim(1, 0)
+
+
+def kept_runs(edges: RelationalEdges, keep: np.ndarray | None) -> np.ndarray | None:
+    """Which (entity, relation) pairs have an edge that is kept: bool [Q]; None if all have."""
+    order = edges.by_receiver
+    if keep is None or not len(order.relations):
+        return None
+    return np.logical_or.reduceat(keep[order.places].astype(bool), order.runs[:-1])
+
+
+def _factorised(
+    states: Tensor, vectors: Tensor, factors: Factors, edges: RelationalEdges, keep: np.ndarray | None
+) -> Tensor:
+    order, runs = edges.by_receiver, kept_runs(edges, keep)
+    kept = slice(None) if runs is None else runs
+    pairs = np.repeat(np.arange(edges.num_nodes), np.diff(order.nodes))[kept], order.relations[kept].astype(np.int64)
+    entities, heads = (torch.from_numpy(column).to(states.device) for column in pairs)  # [Q]: head in H(entity)
+    tails = (heads + edges.num_relations // 2) % max(edges.num_relations, 1)
+    vectors = vectors.expand(len(states), -1, -1)
+    hidden = torch.einsum("bnd,ked->kbne", states, factors.first) + factors.offsets.movedim(1, 0)[:, :, None]
+    values = torch.einsum("kbnd,ked->kbne", hidden.relu(), factors.second) + factors.bias[:, None, None]
+    nothing = torch.zeros_like(states)
+    of_heads = nothing.index_add(1, entities, vectors[:, heads])[:, entities]  # [B, Q, D]
+    of_tails = nothing.index_add(1, entities, vectors[:, tails])[:, entities]
+    received = [vectors] * 4
+    for kind, to, others in (
+        (HEAD_HEAD, heads, of_heads - vectors[:, heads]),
+        (TAIL_TAIL, tails, of_tails - vectors[:, tails]),
+        (HEAD_TAIL, heads, of_tails),
+        (TAIL_HEAD, tails, of_heads),
+    ):
+        received[kind] = torch.zeros_like(vectors).index_add(1, to, values[kind][:, entities] * others)
+    return torch.stack(received)
+
+
+class _Messages(torch.autograd.Function):
+    """Keeps its inputs alone: the factors are computed again on the way back."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        states: Tensor,
+        vectors: Tensor,
+        first: Tensor,
+        offsets: Tensor,
+        second: Tensor,
+        bias: Tensor,
+        edges: RelationalEdges,
+        runs: np.ndarray | None,
+    ) -> Tensor:
+        from anykg.models.nbf.relation_kernels import relation_kernels
+
+        ctx.save_for_backward(states, vectors, first, offsets, second, bias)
+        ctx.edges, ctx.runs = edges, runs
+        (queries, count, width), order = states.shape, edges.by_receiver
+        pieces = pieces_of(queries)
+        out = states.new_zeros(queries, pieces, 4, edges.num_relations, width)
+        relation_kernels(width).forward(
+            flat(states), flat(vectors), flat(out), count, edges.num_relations, pieces, order.nodes, order.relations,
+            runs, flat(first.permute(2, 0, 1)), flat(offsets), flat(second.transpose(1, 2)), flat(bias),
+        )  # fmt: skip
+        return (out.sum(1) if pieces > 1 else out[:, 0]).movedim(1, 0)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
+        from anykg.models.nbf.relation_kernels import relation_kernels
+
+        states, vectors, first, offsets, second, bias = ctx.saved_tensors
+        (queries, count, width), edges, order = states.shape, ctx.edges, ctx.edges.by_receiver
+        pieces = pieces_of(queries)
+        grad_states = torch.empty_like(states, memory_format=torch.contiguous_format)
+        grad_vectors = states.new_zeros(queries, pieces, edges.num_relations, width)
+        grad_first = states.new_empty(queries * pieces, width, 4, width)
+        grad_offsets = states.new_zeros(queries, pieces, 4, width)
+        grad_second = states.new_empty(queries * pieces, 4, width, width)
+        grad_bias = states.new_zeros(queries * pieces, 4, width)
+        relation_kernels(width).backward(
+            flat(grad.movedim(1, 0)), flat(states), flat(vectors), count, edges.num_relations, pieces, order.nodes,
+            order.relations, ctx.runs, flat(first.permute(2, 0, 1)), flat(offsets), flat(second.transpose(1, 2)),
+            flat(bias), flat(first), flat(second), flat(grad_states), flat(grad_vectors), flat(grad_first),
+            flat(grad_offsets), flat(grad_second), flat(grad_bias),
+        )  # fmt: skip
+        return (
+            grad_states,
+            grad_vectors.sum(1),
+            grad_first.sum(0).permute(1, 2, 0),
+            grad_offsets.sum(1),
+            grad_second.sum(0).transpose(1, 2),
+            grad_bias.sum(0),
+            None,
+            None,
+        )

@@ -1,0 +1,25 @@
+r"""Text from files, made safe to print: a name must not steer the terminal that shows it.
+
+>>> printable("red \x1b[31m")
+'red \\x1b[31m'
+"""
+
+from __future__ import annotations
+
+import re
+
+_CONTROL = re.compile(
+    "[\x00-\x1f\x7f-\x9f"  # C0 and C1 controls, among them ESC
+    "\u2028\u2029\u202a-\u202e\u2066-\u2069"  # line separators, and what reverses the reading direction
+    "\ud800-\udfff]"  # lone surrogates, which cannot be encoded
+)
+_BUT_LINES = re.compile(_CONTROL.pattern.replace("\x00-\x1f", "\x00-\x09\x0b-\x1f"))
+
+
+def printable(text: str, *, lines: bool = False) -> str:
+    r"""Escape control characters as Python does; with `lines`, line breaks stay.
+
+    >>> printable("a\nb\t\u202ec"), printable("a\nb", lines=True)
+    ('a\\nb\\t\\u202ec', 'a\nb')
+    """
+    return (_BUT_LINES if lines else _CONTROL).sub(lambda found: found[0].encode("unicode_escape").decode(), text)
