@@ -113,8 +113,8 @@ class ComplEx(LinkPredictor):
             from anykg.models.complex.fit import fit_complex
 
             return fit_complex(graph, config=self.config, seed=seed).encode(graph)
-        entities = _rows(self.entity_keys, name_keys(graph.entities))
-        relations = _rows(self.relation_keys, name_keys(graph.relations))
+        entities = rows_of(self.entity_keys, name_keys(graph.entities))
+        relations = rows_of(self.relation_keys, name_keys(graph.relations))
         both = torch.cat([relations, torch.where(relations < 0, -1, relations + self.config.num_relations)])
         middle = self.entity_vectors.mean(0)
         return Encoded(
@@ -152,7 +152,7 @@ def name_keys(vocabulary: Vocabulary) -> Tensor:
     return torch.from_numpy(np.frombuffer(digests, "<i8").astype(np.int64) & ((1 << 63) - 1))
 
 
-def _rows(known: Tensor, keys: Tensor) -> Tensor:
+def rows_of(known: Tensor, keys: Tensor) -> Tensor:
     """Where each of `keys` is in `known`, -1 if nowhere."""
     if len(known) == len(keys) and torch.equal(known, keys):
         return torch.arange(len(keys))
