@@ -27,6 +27,7 @@ from anykg.cli import (
     reproduce,
     rules,
     score,
+    serve,
     train,
     verify,
 )
@@ -55,6 +56,7 @@ for module in (
     verify,
     models,
     import_weights,
+    serve,
     reproduce,
     demo,
 ):
