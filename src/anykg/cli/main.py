@@ -28,6 +28,7 @@ from anykg.cli import (
     rules,
     schema,
     score,
+    serve,
     train,
     verify,
 )
@@ -57,6 +58,7 @@ for module in (
     verify,
     models,
     import_weights,
+    serve,
     reproduce,
     demo,
 ):

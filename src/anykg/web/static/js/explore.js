@@ -4,7 +4,7 @@ import { ofGraph } from "./api.js";
 import { Bar, Empty, Failure, Link, Loading, NameBox, announce, count, percent, plural, show, useLoaded } from "./parts.js";
 import { change } from "./state.js";
 
-const LIMIT = 40, PER_RELATION = 6, FACTS = 12;
+const LIMIT = 24, PER_RELATION = 4, FACTS = 12;
 
 let library = null;
 function cytoscape() {
@@ -122,6 +122,7 @@ function Canvas({ shown, at, focus, open, onFocus, onExpand }) {
   const actions = useRef({});
   const [failed, setFailed] = useState(null);
   const [ready, setReady] = useState(false);
+  const placed = useRef("");
   actions.current = { onFocus, onExpand };
   useEffect(() => {
     let gone = false;
@@ -152,17 +153,15 @@ function Canvas({ shown, at, focus, open, onFocus, onExpand }) {
     if (!drawn) return;
     const wanted = new Set([...shown.nodes.keys(), ...shown.edges.keys()]);
     drawn.elements().filter((one) => !wanted.has(one.id())).remove();
+    const places = radial(shown, open);
     const fresh = [];
     for (const [name, node] of shown.nodes) {
-      if (drawn.getElementById(name).length) continue;
-      const edge = [...shown.edges.values()].find((one) => (one.head === name && drawn.getElementById(one.tail).length) || (one.tail === name && drawn.getElementById(one.head).length));
-      const near = edge && drawn.getElementById(edge.head === name ? edge.tail : edge.head).position();
-      const turn = fresh.length * 2.39996;
-      fresh.push({ group: "nodes", data: { id: name, label: short(show(node)) }, position: near ? { x: near.x + 130 * Math.cos(turn), y: near.y + 130 * Math.sin(turn) } : { x: 90 * fresh.length ** 0.7 * Math.cos(turn), y: 90 * fresh.length ** 0.7 * Math.sin(turn) } });
+      if (!drawn.getElementById(name).length) fresh.push({ group: "nodes", data: { id: name, label: short(show(node)) }, position: { ...places.get(name) } });
     }
     for (const [id, edge] of shown.edges) {
       if (drawn.getElementById(id).length) continue;
-      fresh.push({ group: "edges", data: { id, source: edge.head, target: edge.tail, label: edge.predicted ? `${short(show(edge.relation))} ${edge.probability === null || edge.probability === undefined ? "" : percent(edge.probability)}` : short(show(edge.relation)), strength: edge.predicted ? edge.probability ?? 0.5 : 1 }, classes: edge.predicted ? "predicted" : "" });
+      const share = edge.probability === null || edge.probability === undefined ? "" : ` ${percent(edge.probability)}`;
+      fresh.push({ group: "edges", data: { id, source: edge.head, target: edge.tail, label: short(show(edge.relation)) + (edge.predicted ? share : ""), strength: edge.predicted ? edge.probability ?? 0.5 : 1 }, classes: edge.predicted ? "predicted" : "" });
     }
     drawn.add(fresh);
     drawn.nodes().forEach((node) => {
@@ -170,11 +169,56 @@ function Canvas({ shown, at, focus, open, onFocus, onExpand }) {
       node.toggleClass("focus", node.id() === focus);
       node.toggleClass("open", open.includes(node.id()));
     });
-    if (!fresh.length) return;
+    const wantedNow = [...wanted].join("\u0000");
+    if (wantedNow === placed.current) return;
+    placed.current = wantedNow;
     const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
-    drawn.layout({ name: "cose", randomize: false, animate: still ? false : "end", animationDuration: 350, padding: 56, nodeRepulsion: () => 14000, idealEdgeLength: () => 110, nodeOverlap: 24, gravity: 0.4, numIter: 700, nodeDimensionsIncludeLabels: true, fit: true }).run();
+    drawn.layout({ name: "preset", positions: (node) => places.get(node.id()), animate: !still, animationDuration: 350, fit: true, padding: 48 }).run();
   }, [shown, ready, at, focus, open.join("\u0000")]);
   return html`<div class="canvas" ref=${box} role="img" aria-label=${`Drawing of ${plural(shown.nodes.size, "entity", "entities")} and ${plural(shown.edges.size, "fact")}; the list beside it has the same facts.`}>${failed && html`<${Failure} error=${failed} />`}${!ready && !failed && html`<${Loading} text="Drawing" />`}</div>`;
+}
+
+// Rings around the first entity; an expanded one moves outwards and its neighbours fan out beyond it. The same facts
+// always make the same drawing, so that undo and a link sent to a colleague show what was seen.
+function radial(shown, open) {
+  const places = new Map(), angles = new Map();
+  const near = new Map();
+  const link = (one, other) => near.set(one, (near.get(one) || new Set()).add(other));
+  for (const edge of shown.edges.values()) {
+    link(edge.head, edge.tail);
+    link(edge.tail, edge.head);
+  }
+  const centre = open.find((name) => shown.nodes.has(name));
+  if (!centre) return places;
+  places.set(centre, { x: 0, y: 0 });
+  const others = [...(near.get(centre) || [])].filter((name) => name !== centre);
+  let index = 0;
+  for (let ring = 0; index < others.length; ring++) {
+    const inRing = Math.min(others.length - index, others.length <= 12 ? 12 : ring ? 8 + 8 * ring : 10);
+    for (let turn = 0; turn < inRing; turn++, index++) {
+      const angle = (2 * Math.PI * (turn + (ring % 2) / 2)) / inRing - Math.PI / 2;
+      angles.set(others[index], angle);
+      places.set(others[index], { x: (230 + 190 * ring) * Math.cos(angle), y: (165 + 130 * ring) * Math.sin(angle) });
+    }
+  }
+  for (const name of open.slice(1)) {
+    if (!places.has(name)) continue;
+    const fresh = [...(near.get(name) || [])].filter((other) => !places.has(other));
+    const angle = angles.get(name) ?? 0;
+    const reach = 260 + 14 * fresh.length;
+    const from = places.get(name), middle = { x: from.x + 1.3 * reach * Math.cos(angle), y: from.y + reach * Math.sin(angle) };
+    if (fresh.length) places.set(name, middle);
+    const spread = Math.min(1.6 * Math.PI, 0.5 + 0.34 * fresh.length);
+    fresh.forEach((other, turn) => {
+      const bent = angle + (fresh.length > 1 ? spread * (turn / (fresh.length - 1) - 0.5) : 0);
+      const far = fresh.length > 8 && turn % 2 ? 300 : 190;
+      angles.set(other, bent);
+      places.set(other, { x: middle.x + 1.25 * far * Math.cos(bent), y: middle.y + far * Math.sin(bent) });
+    });
+  }
+  let spare = 0;
+  for (const name of shown.nodes.keys()) if (!places.has(name)) places.set(name, { x: 150 * spare++, y: 600 });
+  return places;
 }
 
 const short = (text) => (text.length > 22 ? `${text.slice(0, 21)}…` : text);
