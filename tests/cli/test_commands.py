@@ -149,7 +149,7 @@ def test_reproduce_a_cell_and_report(tmp_path: Path) -> None:
 
 
 def test_plausible_mistakes(facts: Path, tmp_path: Path) -> None:
-    assert "multiple of --heads" in errors("train", "gat", facts, "--out", tmp_path / "r", "--heads", "3")
+    assert "multiple of heads" in errors("train", "gat", facts, "--out", tmp_path / "r", "--heads", "3")
     assert "nothing to train" in errors("train", "random", facts, "--out", tmp_path / "r", "--epochs", "1")
     assert "subclass of anykg.LinkPredictor" in errors("verify", "os:path")
     assert "It holds." in call("verify", "anykg-small")

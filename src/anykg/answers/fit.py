@@ -12,35 +12,6 @@ early. Ctrl-C ends the stage at hand; what is finished by then is mixed.
 
 from __future__ import annotations
 
-import copy
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path
-from typing import Any
-
-import numpy as np
-import torch
-
-from anykg.answers.hidden import hide_together
-from anykg.answers.inputs import ModelLike, graph_of, model_of
-from anykg.answers.mixing import Mix, Scored, Weights, ask, both_ways, choose, cross_fitted, fit_weights, likelihoods
-from anykg.atomic import write_json
-from anykg.errors import CheckpointError, ConfigError, DataError, SettingError
-from anykg.graph.graph import KnowledgeGraph
-from anykg.io.catalog import GraphLike
-from anykg.models.base import LinkPredictor
-from anykg.models.complex.complex import name_keys
-from anykg.models.complex.restarts import Restarts, fit_restarts
-from anykg.models.mixture import Component, Mixture, MixtureConfig
-from anykg.models.registry import MODELS
-from anykg.models.rulebook import fit_rulebook
-from anykg.models.store import DEFAULT_MODEL, MODEL_FILE, load_model, save_description, save_weights
-from anykg.progress import Progress, ignore
-from anykg.seeds import generator
-from anykg.training.adapt import adapt
-
 SHARE = 0.1
 """Of the facts, hidden."""
 FEWEST = 10

@@ -210,9 +210,7 @@ def _joined(base: str, suffix: str) -> str:
     return f"{base}_{suffix}" if suffix else base
 
 
-def _relation(
-    words: Sequence[str], used: set[int | None], first: str = "relation"
-) -> tuple[int | None, int | None]:
+def _relation(words: Sequence[str], used: set[int | None], first: str = "relation") -> tuple[int | None, int | None]:
     """The column of relations, and that of their labels; `first` is the word to look for before others."""
     free = [word if index not in used else "" for index, word in enumerate(words)]
     for base in (first, *RELATIONS):
