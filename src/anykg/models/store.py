@@ -72,12 +72,6 @@ def _untrusted(folder: Path, code: str) -> CheckpointError:
     )
 
 
-def _untrusted(folder: Path, code: str) -> CheckpointError:
-    return CheckpointError(
-        f"{folder / MODEL_FILE}: names code outside anykg ({code}); pass --trust to import and run it."
-    )
-
-
 def _untrained(name: str) -> LinkPredictor:
     """A model without parameters, which needs no training."""
     model = MODELS.load(name)()
