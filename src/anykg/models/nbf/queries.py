@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -96,6 +97,15 @@ class BellmanFordPredictor(LinkPredictor):
         ]  # each [B', N]
         scores = torch.cat(parts) if parts else heads.new_zeros(0, encoded.num_entities, dtype=torch.float32)
         return scores if len(which) == len(queries) and bool((which.diff() > 0).all()) else scores[which]
+
+    def edge_relevance(self, graph: KnowledgeGraph, triplet: Tensor) -> Tensor | None:
+        """The gradient of the score with respect to a factor of 1 on every message, as NBFNet's authors do."""
+        layers = getattr(self.config, "entity_layers", None) or self.config.layers
+        factors = torch.ones(layers, 2 * len(graph), device=triplet.device, requires_grad=True)
+        with torch.enable_grad():
+            encoded = replace(self.encode(graph), edge_weights=factors)
+            (gradient,) = torch.autograd.grad(self.score_triplets(encoded, triplet[None]).sum(), factors)
+        return gradient
 
     def score_triplets(self, encoded: Any, triplets: Tensor) -> Tensor:
         queries, which, nodes = group(triplets)
