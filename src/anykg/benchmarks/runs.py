@@ -6,7 +6,6 @@ and a killed one leaves nothing behind.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import time
 from collections.abc import Callable, Iterator
@@ -18,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from filelock import FileLock, Timeout
 
 from anykg.atomic import write_json
 from anykg.benchmarks.experiment import MESSAGE, VALID, Cell, Experiment, ModelRow
@@ -224,13 +224,16 @@ def _is_done(experiment: Experiment, cell: Cell, folder: Path) -> bool:
 def claimed(folder: Path, *, wait: bool = False) -> Iterator[bool]:
     """Whether this process alone may work in a folder, for as long as the context lasts; `wait` until it may."""
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        except BlockingIOError:
-            yield False
-        else:
-            yield True
+    lock = FileLock(folder / ".lock")
+    try:
+        lock.acquire(timeout=-1 if wait else 0)
+    except Timeout:
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        lock.release()
 
 
 def _summary(tests: Tests) -> str:
