@@ -65,8 +65,15 @@ class Scored:
     def take(self, rows: np.ndarray) -> Scored:
         """Some of the questions."""
         at = torch.from_numpy(rows)
-        tensors = (part[at] for part in (self.candidates, self.values, self.offsets, self.also_right))
-        return Scored(self.questions[rows], *tensors, self.ranks[rows], self.known[rows])
+        return Scored(
+            self.questions[rows],
+            self.candidates[at],
+            self.values[at],
+            self.offsets[at],
+            self.also_right[at],
+            self.ranks[rows],
+            self.known[rows],
+        )
 
     def only(self, components: Sequence[int]) -> Scored:
         """Some of the components."""
@@ -122,10 +129,12 @@ def ask(
         seen, all_known = (getattr(graph, look_up)(asked[:, 0], asked[:, 1]) for graph in (visible, whole))
         parts.append(_candidates(asked, scores, seen, all_known, rng))
         progress(min(start + size, len(order)), len(order))
-    names = ("candidates", "values", "offsets", "also_right")
     joined = Scored(
         np.concatenate([part.questions for part in parts]),
-        *(torch.cat([getattr(part, name) for part in parts]) for name in names),
+        torch.cat([part.candidates for part in parts]),
+        torch.cat([part.values for part in parts]),
+        torch.cat([part.offsets for part in parts]),
+        torch.cat([part.also_right for part in parts]),
         np.concatenate([part.ranks for part in parts]),
         np.concatenate([part.known for part in parts]),
     )

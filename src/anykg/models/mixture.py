@@ -85,6 +85,7 @@ class Mixture(LinkPredictor):
     Config = MixtureConfig
     config: MixtureConfig
     recipe = Recipe(epochs=0)
+    relations_apart = True
 
     relation_keys: Tensor
     weights: Tensor
@@ -122,11 +123,11 @@ class Mixture(LinkPredictor):
         return [part.name for part in self.config.components]
 
     def encode(self, graph: KnowledgeGraph, seed: int = 0) -> Encoded:
-        rows = rows_of(self.relation_keys, name_keys(graph.relations))
+        rows = rows_of(self.relation_keys, name_keys(graph.relations)).to(self.weights.device)
         both = torch.cat([rows, torch.where(rows < 0, -1, rows + self.config.num_relations)])
         known = (both >= 0)[:, None]
         weights = torch.where(known, self.weights[both], self.typical) if len(rows) and len(self.weights) else None
-        bias = self.relation_bias[rows] * (rows >= 0) if len(self.relation_bias) else torch.zeros(len(rows))
+        bias = self.relation_bias[rows] * (rows >= 0) if len(self.relation_bias) else self.weights.new_zeros(len(rows))
         return Encoded(
             tuple(model.encode(graph, seed) for model in self.models),
             self.typical.expand(2 * graph.num_relations, -1) if weights is None else weights,
@@ -152,16 +153,17 @@ class Mixture(LinkPredictor):
     def contributions(self, encoded: Encoded, triplets: Tensor) -> Tensor:
         """What every component adds to the scores of triplets: [B, C]."""
         weights = self._weights(encoded, triplets[:, 0], triplets[:, 1])
+        used = (weights != 0).any(0).tolist()
         scores = [
-            model.score_triplets(part, triplets) if bool((weights[:, index] != 0).any()) else torch.zeros(len(triplets))
-            for index, (model, part) in enumerate(zip(self.models, encoded.parts, strict=True))
+            model.score_triplets(part, triplets) if needed else weights.new_zeros(len(triplets))
+            for model, part, needed in zip(self.models, encoded.parts, used, strict=True)
         ]
         return weights * torch.stack(scores, 1)
 
     def score_relations(
         self, encoded: Encoded, heads: Tensor, tails: Tensor, candidates: Tensor | None = None
     ) -> Tensor:
-        everything = torch.arange(encoded.num_relations).expand(len(heads), -1)
+        everything = torch.arange(encoded.num_relations, device=heads.device).expand(len(heads), -1)
         total = encoded.bias[everything if candidates is None else candidates]
         for index, (model, part) in enumerate(zip(self.models, encoded.parts, strict=True)):
             weight = self.relation_weights[index]
