@@ -10,7 +10,9 @@ from anykg.benchmarks import statistics_table, zero_shot
 from anykg.benchmarks.experiment import Experiment, experiment_names, load_experiment
 from anykg.benchmarks.overview import EXPERIMENTS, results_page
 from anykg.benchmarks.plots import draw
-from anykg.benchmarks.report import LABELS, figures, write_tables
+from anykg.benchmarks.reasons import read_reasons
+from anykg.benchmarks.report import LABELS, figures, load_published, write_tables
+from anykg.errors import ConfigError
 from anykg.evaluation.protocol import PROTOCOLS
 from anykg.io.catalog import find, get_dataset
 
@@ -124,6 +126,43 @@ def test_the_page_says_what_is_missing_and_what_is_off(tmp_path: Path) -> None:
     assert "\nLoc may hurt.\n" in page
     assert "Nothing that can be compared was run." in page  # large
     assert "The paper prints no numbers to compare with." in page  # wikitopics
+
+
+def test_the_page_counts_the_cells_of_each_table(tmp_path: Path) -> None:
+    experiment = load_experiment("negative-transfer")
+    pretend(experiment.only(["ultra"], None, 1), tmp_path, seeds=1, value=0.70)
+    page = results_page(tmp_path)
+    assert "| Table 1, Hits@10 | 158 | 0 | 0 | 0 | 0 | 158 |" in page
+    assert "| Tables 1 and 3 to 5 together | 632 | 0 | 0 | 0 | 0 | 632 |" in page
+    published = [value for key, (value, _) in load_published("negative-transfer").items() if key[0] == "Ultra"]
+    near, above = sum(abs(70 - v) <= 5 for v in published), sum(70 - v > 5 for v in published)
+    assert f"| Table 2, negative transfer | 96 | 32 | {near} | {above} | {32 - near - above} | 64 |" in page
+
+
+def test_figures_that_are_off_have_their_reason(tmp_path: Path) -> None:
+    experiment = load_experiment("negative-transfer")
+    pretend(experiment.only(["isdea+"], ["infra"], 1), tmp_path, seeds=1, value=0.7515)
+    folder = tmp_path / "negative-transfer"
+    folder.mkdir()
+    entry = '[[reason]]\nmodels = ["isdea+"]\nkinds = ["node"]\ntested = true\ntext = """It\nrained."""\n'
+    (folder / "reasons.toml").write_text(entry)
+    page = results_page(tmp_path)
+    assert "**Tested.** It rained.\n\n- isdea+, node Hits@1, above: infra 75.2 (39.8).\n" in page
+    unexplained = page.partition("**Unexplained, and nothing was tried.**\n\n")[2]
+    assert unexplained.startswith("- isdea+, relation Hits@1, below: infra 75.2 (80.7).")
+    (folder / "reasons.toml").write_text('[[reason]]\ntext = "why"\n')
+    with pytest.raises(ConfigError, match=r"reasons\.toml"):
+        results_page(tmp_path)
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_reasons_name_what_exists(name: str) -> None:
+    experiment = load_experiment(name)
+    for reason in read_reasons(ROOT / "results" / name):
+        assert set(reason.models) <= {model.name for model in experiment.models}
+        assert set(reason.datasets) <= set(experiment.tasks)
+        assert set(reason.columns) <= set(experiment.columns)
+        assert set(reason.metrics) <= set(experiment.metrics)
 
 
 def test_statistics_beside_the_paper(tmp_path: Path) -> None:
