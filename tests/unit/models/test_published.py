@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from anykg.errors import CheckpointError
-from anykg.models.nbf.ultra import Ultra, UltraConfig, import_ultra_weights
+from anykg.models.nbf.published import import_ultra_weights
+from anykg.models.nbf.ultra import Ultra, UltraConfig
 from anykg.models.published import import_weights
 
 MUTATIONS = 150

@@ -25,7 +25,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from anykg.errors import ConfigError
+from anykg.errors import CheckpointError, ConfigError
 from anykg.graph.graph import KnowledgeGraph
 from anykg.models.base import LinkPredictor, Symmetry
 from anykg.models.nbf.edges import RelationalEdges
@@ -332,6 +332,20 @@ class TRIX(BellmanFordPredictor):
         if self.entities is None:
             raise ConfigError("This TRIX has no entity network; to train it, set relation_every = 1.")
         return self.entities
+
+
+def joined(one: TRIX, other: TRIX) -> TRIX:
+    """One model from an entity network and a relation network, in either order."""
+    entity, relation = (one, other) if one.entities is not None else (other, one)
+    if entity.config.width != relation.config.width:
+        raise CheckpointError(
+            f"Expected networks of equal width, found {entity.config.width} and {relation.config.width}."
+        )
+    names = ("rounds", "round_layers", "round_steps")
+    settings = {name: getattr(relation.config, name) for name in names}
+    result = TRIX(replace(entity.config, networks="both", **settings))
+    result.load_state_dict({**entity.state_dict(), **relation.state_dict()})
+    return result
 
 
 def _stacked(layers: list[nn.Linear]) -> tuple[nn.Parameter, nn.Parameter]:
