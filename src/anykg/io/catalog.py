@@ -44,6 +44,8 @@ class Located(NamedTuple):
     """A file of triplets, a folder, the common beginning of two folders, `-`, or an address."""
     is_graph: bool
     """Is it one graph, instead of a task with a training graph and facts to ask for?"""
+    parts: tuple[Located, ...] = ()
+    """The tasks that a mixture is merged from."""
 
 
 def load_task(name_or_path: str | Path, data_dir: Path | None = None, **reading: Unpack[Reading]) -> Task:
@@ -167,7 +169,8 @@ def locate(name_or_path: str | Path, data_dir: Path | None = None) -> Located:
         found = find(row, data_dir)
         if found is None:
             raise DataError(_not_here(row, data_dir))
-        return Located(row.name, found, row.layout == "graph")
+        parts = tuple(Located(part.name, found.parent / part.place, False) for part in row.parts)
+        return Located(row.name, found, row.layout == "graph", parts)
     if name == "-":
         return Located("standard input", name, True)
     if addresses.scheme_of(name):
@@ -197,12 +200,16 @@ def _read_task(located: Located, reading: Reading) -> Task:
             f"{located.path}: a folder in a public layout is read as it is, but {' and '.join(sorted(reading))} was "
             "given; that is for a single file."
         )
+    if located.parts:
+        from anykg.graph.task import merge_tasks
+
+        return merge_tasks([read_task(part.path, part.name) for part in located.parts], located.name)
     return read_task(located.path, located.name)
 
 
 def _not_here(row: Dataset, data_dir: Path | None) -> str:
     directories = " or ".join(str(directory) for directory in data_dirs(data_dir))
-    if not row.source:
+    if not row.source and not row.parts:
         return (
             f"{row.name} is not in {directories}; it has no public address, so put its train.txt, valid.txt and "
             f"test.txt into {row.place} there."

@@ -77,6 +77,9 @@ def fetch(
 ) -> list[Fetched]:
     """Bring every file of a dataset into `data_dir`; what is there already is checked and kept."""
     checksums = known_checksums() if checksums is None else checksums
+    if dataset.parts:
+        fetched = (fetch(part, data_dir, checksums=checksums, advance=advance, pause=pause) for part in dataset.parts)
+        return [file for part in fetched for file in part]
     if dataset.family == "embedded":
         raise InputError(f"{dataset.name} comes with anykg and needs no download.")
     if not dataset.source:
