@@ -22,6 +22,7 @@ from anykg.cli import (
     explain,
     finetune,
     import_weights,
+    mcp,
     models,
     predict,
     reproduce,
@@ -59,6 +60,7 @@ for module in (
     models,
     import_weights,
     serve,
+    mcp,
     reproduce,
     demo,
 ):

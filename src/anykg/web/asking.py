@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
 import anykg
 from anykg.answers import calibration
 from anykg.errors import InputError
@@ -100,8 +102,32 @@ def score_all(
 ) -> dict[str, Any]:
     """How plausible given facts are."""
     found = anykg.score(graph, facts, model=model, progress=progress).to_dict()
-    rows = [_answer(with_names(graph, row)) for row in found["rows"]]
-    return {"asked": None, "calibrated": False, "answers": rows, "none_of_these": None, "warnings": found["warnings"]}
+    stated = probabilities(graph, model, facts, found["rows"])
+    rows = [
+        _answer(with_names(graph, row)) | {"probability": value}
+        for row, value in zip(found["rows"], stated, strict=True)
+    ]
+    calibrated = any(value is not None for value in stated)
+    return {
+        "asked": None,
+        "calibrated": calibrated,
+        "answers": rows,
+        "none_of_these": None,
+        "warnings": found["warnings"],
+    }
+
+
+def probabilities(
+    graph: KnowledgeGraph, model: LinkPredictor, facts: Sequence[Triple], rows: Sequence[dict[str, Any]]
+) -> list[float | None]:
+    """The probability of each of some scored facts; None without a check."""
+    stated: list[float | None] = [row.get("probability") for row in rows]
+    if not facts or any(value is not None for value in stated):
+        return stated
+    curve = calibration.load(calibration.place_of(graph, model, "node"))
+    if curve is None:
+        return stated
+    return [float(value) for value in curve(np.array([row["score"] for row in rows], np.float32))]
 
 
 def _answer(row: dict[str, Any]) -> dict[str, Any]:

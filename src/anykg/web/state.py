@@ -58,7 +58,7 @@ class State:
             for example in served.graph.derive(served_examples)[:1]:
                 question = tuple(part and part["name"] for part in example.values())
                 with suppress(Exception):  # a request will say what is wrong
-                    self.computing.call(partial(_ask_one, served), question)
+                    self.computing.put(partial(_ask_one, served), question).result()
             small = served.graph.num_triplets <= checked_facts
             if small and not asking.has_probabilities(served.graph, served.model, "tail"):
                 with suppress(Busy):
