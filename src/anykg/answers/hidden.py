@@ -65,6 +65,12 @@ def hide(graph: KnowledgeGraph, facts: int, seed: int) -> list[tuple[KnowledgeGr
     return rounds
 
 
+def hide_together(graph: KnowledgeGraph, share: float, seed: int) -> tuple[KnowledgeGraph, KnowledgeGraph]:
+    """(rest, hidden): a share of the facts hidden all at once; every entity and every relation keeps a fact."""
+    chosen = _draw(graph, np.zeros(len(graph), bool), round(share * len(graph)), generator(seed, "hide together"))
+    return graph.subset(~chosen), graph.subset(chosen)
+
+
 def _draw(graph: KnowledgeGraph, before: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
     """Bool [E]: at most `count` facts that were not hidden `before`, drawn one by one.
 

@@ -2,12 +2,15 @@
 
 score(h, r, t) = sum over components c of weight[r, c] * score_c(h, r, t), with r over both directions. The scores of a
 component enter as they are: a softmax over the answers of one question does not change when a constant is added, so
-mixing raw scores is mixing log-probabilities. Questions about relations have weights of their own, which do not depend
-on the relation, and a bias for each relation.
+mixing raw scores is mixing log-probabilities. Questions about relations have weights of their own, one for each
+component.
 
 Weights belong to the names of relations. A component that does not know an entity or a relation by name says so in
 `knows_entities` and `knows_relations` of what it encodes; it is left out of the questions that start there, and those
 are answered with the weights `fallback`, fitted without such components.
+
+What was asked about hidden facts when the weights were learnt is kept (`hidden_*`): the components have since been
+fitted to those facts, so it cannot be asked again.
 """
 
 from __future__ import annotations
@@ -26,6 +29,9 @@ from anykg.models.complex.complex import name_keys, rows_of
 from anykg.models.recipe import Recipe
 from anykg.models.registry import MODELS
 from anykg.settings import from_json
+
+KEPT = 10
+"""Best answers kept of every question that was asked about hidden facts."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +56,18 @@ class MixtureConfig:
     """Relations with weights of their own; 0 weighs all alike."""
     graph: str = ""
     """Digest of the graph it was fitted to."""
+    hidden_share: float = 0.0
+    """Share of the facts that were hidden while the weights were learnt."""
+    seed: int = 0
+    """Draws them."""
+    questions: int = 0
+    """Questions that were asked about hidden facts."""
+    relation_questions: int = 0
+    """The same, for relations."""
+    calibration: Mapping[str, Any] = field(default_factory=dict)
+    """What turns scores into probabilities, by kind of question."""
+    table: tuple[Mapping[str, Any], ...] = ()
+    """How each component and the mix did on hidden facts."""
 
     def __post_init__(self) -> None:
         parts = tuple(Component(**part) if isinstance(part, Mapping) else part for part in self.components)
@@ -64,7 +82,7 @@ class Encoded:
 
     parts: tuple[Any, ...]
     weights: Tensor  # [2R, C]
-    bias: Tensor  # [R], of relations in questions about them
+    num_relations: int
     same_graph: bool
     """Whether this is the graph it was fitted to."""
 
@@ -72,11 +90,6 @@ class Encoded:
     def num_entities(self) -> int:
         """N."""
         return int(self.parts[0].num_entities)
-
-    @property
-    def num_relations(self) -> int:
-        """R."""
-        return len(self.bias)
 
 
 class Mixture(LinkPredictor):
@@ -92,7 +105,12 @@ class Mixture(LinkPredictor):
     typical: Tensor
     fallback: Tensor
     relation_weights: Tensor
-    relation_bias: Tensor
+    hidden_questions: Tensor
+    hidden_ranks: Tensor
+    hidden_best: Tensor
+    hidden_best_scores: Tensor
+    hidden_relation_questions: Tensor
+    hidden_relation_ranks: Tensor
 
     def __init__(self, config: MixtureConfig = MixtureConfig()) -> None:  # noqa: B008 - frozen
         super().__init__()
@@ -107,10 +125,21 @@ class Mixture(LinkPredictor):
         self.register_buffer("typical", torch.ones(count))
         self.register_buffer("fallback", torch.ones(count))
         self.register_buffer("relation_weights", torch.ones(count))
-        self.register_buffer("relation_bias", torch.zeros(relations))
+        self.register_buffer("hidden_questions", torch.zeros(config.questions, 3, dtype=torch.int64))
+        self.register_buffer("hidden_ranks", torch.ones(config.questions))
+        self.register_buffer("hidden_best", torch.zeros(config.questions, KEPT, dtype=torch.int64))
+        self.register_buffer("hidden_best_scores", torch.zeros(config.questions, KEPT))
+        asked = config.relation_questions
+        self.register_buffer("hidden_relation_questions", torch.zeros(asked, 3, dtype=torch.int64))
+        self.register_buffer("hidden_relation_ranks", torch.ones(asked))
         exact = all(part.symmetry is Symmetry.EXACT for part in self.models)
         self.symmetry = Symmetry.EXACT if exact else Symmetry.IN_EXPECTATION
         self.reads_relations = any(part.reads_relations for part in self.models)
+
+    @classmethod
+    def foreign_code(cls, config: MixtureConfig) -> list[str]:
+        """Components that are not registered."""
+        return [part.model for part in config.components if part.model not in MODELS]
 
     @property
     def models(self) -> list[LinkPredictor]:
@@ -127,11 +156,10 @@ class Mixture(LinkPredictor):
         both = torch.cat([rows, torch.where(rows < 0, -1, rows + self.config.num_relations)])
         known = (both >= 0)[:, None]
         weights = torch.where(known, self.weights[both], self.typical) if len(rows) and len(self.weights) else None
-        bias = self.relation_bias[rows] * (rows >= 0) if len(self.relation_bias) else self.weights.new_zeros(len(rows))
         return Encoded(
             tuple(model.encode(graph, seed) for model in self.models),
             self.typical.expand(2 * graph.num_relations, -1) if weights is None else weights,
-            bias,
+            graph.num_relations,
             self.config.graph == graph.digest,
         )
 
@@ -163,8 +191,8 @@ class Mixture(LinkPredictor):
     def score_relations(
         self, encoded: Encoded, heads: Tensor, tails: Tensor, candidates: Tensor | None = None
     ) -> Tensor:
-        everything = torch.arange(encoded.num_relations, device=heads.device).expand(len(heads), -1)
-        total = encoded.bias[everything if candidates is None else candidates]
+        width = encoded.num_relations if candidates is None else candidates.shape[1]
+        total = self.relation_weights.new_zeros(len(heads), width)
         for index, (model, part) in enumerate(zip(self.models, encoded.parts, strict=True)):
             weight = self.relation_weights[index]
             if weight != 0:
