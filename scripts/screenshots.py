@@ -22,8 +22,10 @@ from urllib.parse import urlencode
 from playwright.sync_api import Page, sync_playwright
 
 CHROMIUM = os.environ.get("ANYKG_CHROMIUM", "/usr/bin/chromium")
-FLAGS = ("--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-         "--disable-component-update --disable-sync").split()  # fmt: skip
+FLAGS = [
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+]  # fmt: skip
 SIZES = {"desktop": {"width": 1280, "height": 800}, "phone": {"width": 390, "height": 844}}
 FACT = {"head": "Kosovo", "relation": "in UN regional group", "tail": "Eastern European Group"}
 VIEWS = {
@@ -107,7 +109,7 @@ def main() -> None:
                 )
                 page = context.new_page()
                 for name, query in VIEWS.items():
-                    if arguments.docs and (name, size) not in DOCS or not name.startswith(arguments.only):
+                    if (arguments.docs and (name, size) not in DOCS) or not name.startswith(arguments.only):
                         continue
                     page.goto(f"{root}?{urlencode({'g': 'atlas'} | query)}")
                     settle(page, name)

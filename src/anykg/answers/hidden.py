@@ -34,6 +34,7 @@ class Recovery:
     columns: np.ndarray  # int64 [Q], what was asked for: HEAD, RELATION or TAIL
     ranks: np.ndarray  # float64 [Q]
     scores: np.ndarray  # float32 [Q], of the right answer
+    answers: np.ndarray  # int64 [Q], the best answer that is not a fact of the graph, -1 if there is none
     candidates: np.ndarray  # int64 [Q]
     strata: np.ndarray  # int64 [Q], index into STRATA
     given_away: np.ndarray  # bool [Q], whether a duplicate, inverse or symmetric fact of it stayed in the graph
@@ -133,11 +134,15 @@ def _ask(
     known = rest.union(hidden)
     found = rank_facts(model, rest, facts, column, known=known, encoded=encoded, best=TOP, progress=progress)
     assert found.best is not None
+    answers = np.full(int(found.questions.max(initial=-1)) + 1, -1)
+    first = found.best.ranks == 1
+    answers[found.best.questions[first]] = found.best.triplets[first, column]
     return Recovery(
         facts=facts,
         columns=np.full(len(facts), column),
         ranks=found.ranks.by(PROTOCOLS["full"].ties),
         scores=found.scores,
+        answers=answers[found.questions],
         candidates=found.ranks.candidates,
         strata=half_links(rest, facts),
         given_away=_given_away(rest, facts, twins),

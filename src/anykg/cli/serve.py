@@ -34,7 +34,7 @@ def register(app: typer.Typer) -> None:
 def serve(
     graphs: Annotated[list[str] | None, typer.Argument(help="Files of triples or datasets; `atlas` if none.")] = None,
     model: Annotated[str | None, typer.Option(help="A shipped model's name, a folder, or a hub id.")] = None,
-    port: Annotated[int | None, typer.Option(help="0 for any free one; by default from 8640.", min=0, max=65535)] = None,
+    port: Annotated[int | None, typer.Option(help="0 for any; the first free from 8640.", min=0, max=65535)] = None,
     host: Annotated[str, typer.Option(help="Beyond this computer, --token is needed.")] = "127.0.0.1",
     token: Annotated[str | None, typer.Option(help="What clients must know; random if not given.")] = None,
     decisions: Annotated[Path | None, typer.Option(help="File for decisions about the first graph.")] = None,

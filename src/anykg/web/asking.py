@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
 import anykg
 from anykg.answers import calibration
 from anykg.errors import InputError
@@ -18,6 +20,8 @@ from anykg.web.explore import named
 
 FEW_FACTS = 10
 """Hidden facts of a relation below which a share says little."""
+CONTRASTED = 20
+"""Answers among which the runner-up is looked for."""
 COLUMNS = ("head", "relation", "tail")
 Asked = Literal["head", "relation", "tail"]
 Question = tuple[str | None, str | None, str | None]
@@ -98,8 +102,32 @@ def score_all(
 ) -> dict[str, Any]:
     """How plausible given facts are."""
     found = anykg.score(graph, facts, model=model, progress=progress).to_dict()
-    rows = [_answer(with_names(graph, row)) for row in found["rows"]]
-    return {"asked": None, "calibrated": False, "answers": rows, "none_of_these": None, "warnings": found["warnings"]}
+    stated = probabilities(graph, model, facts, found["rows"])
+    rows = [
+        _answer(with_names(graph, row)) | {"probability": value}
+        for row, value in zip(found["rows"], stated, strict=True)
+    ]
+    calibrated = any(value is not None for value in stated)
+    return {
+        "asked": None,
+        "calibrated": calibrated,
+        "answers": rows,
+        "none_of_these": None,
+        "warnings": found["warnings"],
+    }
+
+
+def probabilities(
+    graph: KnowledgeGraph, model: LinkPredictor, facts: Sequence[Triple], rows: Sequence[dict[str, Any]]
+) -> list[float | None]:
+    """The probability of each of some scored facts; None without a check."""
+    stated: list[float | None] = [row.get("probability") for row in rows]
+    if not facts or any(value is not None for value in stated):
+        return stated
+    curve = calibration.load(calibration.place_of(graph, model, "node"))
+    if curve is None:
+        return stated
+    return [float(value) for value in curve(np.array([row["score"] for row in rows], np.float32))]
 
 
 def _answer(row: dict[str, Any]) -> dict[str, Any]:
@@ -109,8 +137,24 @@ def _answer(row: dict[str, Any]) -> dict[str, Any]:
 
 def schema(graph: KnowledgeGraph) -> dict[str, Any]:
     """What the graph says of its relations; for `graph.derive`."""
-    result: dict[str, Any] = getattr(anykg, "schema")(graph).to_dict()  # noqa: B009 - not in every version
-    return result
+    found = getattr(anykg, "schema")(graph)  # noqa: B009 - not in every version
+    return {
+        "relations": [
+            {
+                "relation": row.relation,
+                "facts": row.facts,
+                "heads": row.heads,
+                "tails": row.tails,
+                "statements": [
+                    {"property": one.holds, "other": one.other, "support": one.support, "cases": one.cases}
+                    for one in row.statements
+                ],
+                "head_kinds": [{"kind": one.kind, "share": one.share} for one in row.head_kinds],
+                "tail_kinds": [{"kind": one.kind, "share": one.share} for one in row.tail_kinds],
+            }
+            for row in found.relations
+        ]
+    }
 
 
 def trust(report: dict[str, Any] | None, graph: KnowledgeGraph, relation: str) -> dict[str, Any] | None:
@@ -138,72 +182,113 @@ def explain(
     result = anykg.explain(graph, *fact, model=model)
     check()
     found = result.explanation
-    content = result.summary()
-    head, relation, tail = (int(part) for part in found.triplet)
-
-    def triple(row: Any) -> dict[str, Any]:
-        first, kind, last = (int(part) for part in row)
-        return {
-            "head": named(graph.entities, first),
-            "relation": named(graph.relations, kind),
-            "tail": named(graph.entities, last),
+    ranked = predict_all(
+        graph,
+        model,
+        [(fact[0], fact[1], None)],
+        k=CONTRASTED,
+        known=True,
+        calibrated=has_probabilities(graph, model, "tail"),
+        progress=lambda done, total: check(),
+    )[0]["answers"]
+    here = next((one for one in ranked if one["tail"]["name"] == fact[2]), None)
+    other = next((one for one in ranked if one["tail"]["name"] != fact[2] and not one["known"]), None)
+    removed, draws = found.removal, found.random
+    mean = sum(one.score for one in draws) / len(draws) if draws else None
+    words = _Words(graph, *(int(part) for part in found.triplet))
+    rules = [
+        {
+            "text": words.rule(match.facts),
+            "facts": [words.triple(row) for row in match.facts],
+            "support": match.support,
+            "body": match.body,
         }
-
-    def shape(path: Any) -> str:
-        steps = []
-        for row, node in zip(path.facts, path.nodes[1:], strict=True):
-            label = graph.relations.label(int(row[1]))
-            steps.append(f"{label} →" if int(row[2]) == node else f"← {label}")
-        return " ".join(steps)
-
-    random_scores = [other.score for other in found.random]
-    removed = found.removal
-    reliable = not len(removed.facts) or not random_scores or removed.score < sum(random_scores) / len(random_scores)
+        for match in found.matches
+    ]
     return {
-        "head": named(graph.entities, head),
-        "relation": named(graph.relations, relation),
-        "tail": named(graph.entities, tail),
+        **words.triple(found.triplet),
         "known": found.known,
         "score": found.score,
-        "probability": None,
+        "probability": here["probability"] if here and not found.known else None,
         "rank": found.rank,
         "candidates": found.candidates,
-        "sentences": content.get("sentences", []),
+        "sentences": words.sentences(found.matches),
         "facts": [],
         "paths": [
             {
-                "facts": [triple(row) for row in path.facts],
+                "facts": [words.triple(row) for row in path.facts],
                 "nodes": [named(graph.entities, int(node)) for node in path.nodes],
                 "effect": path.effect,
-                "shape": shape(path),
+                "shape": words.shape(path.facts, path.nodes),
             }
             for path in found.paths
         ],
-        "rules": [
-            {
-                "text": str(match.clause),
-                "facts": [triple(row) for row in match.facts],
-                "support": match.support,
-                "body": match.body,
-            }
-            for match in found.matches
-        ],
-        "runner_up": None,
+        "rules": rules,
+        "runner_up": None
+        if other is None
+        else other["tail"] | {"score": other["score"], "probability": other["probability"]},
         "without": {
             "count": len(removed.facts),
             "score": removed.score,
             "rank": removed.rank,
-            "random_score": sum(random_scores) / len(random_scores) if random_scores else None,
-            "random_rank": sum(other.rank for other in found.random) / len(random_scores) if random_scores else None,
+            "random_score": mean,
+            "random_rank": sum(one.rank for one in draws) / len(draws) if draws else None,
         }
         if len(removed.facts)
         else None,
-        "reliable": reliable,
+        "reliable": not len(removed.facts) or mean is None or removed.score < mean,
         "warnings": list(result.warnings),
     }
 
 
-# -- long work: (graph, model, settings, folder, progress) -> what the job's result file holds --------------------------
+class _Words:
+    """Facts around one triplet, told in the graph's words."""
+
+    def __init__(self, graph: KnowledgeGraph, head: int, relation: int, tail: int) -> None:
+        self.graph, self.head, self.relation, self.tail = graph, head, relation, tail
+
+    def triple(self, row: Any) -> dict[str, Any]:
+        """A fact with names and labels."""
+        first, kind, last = (int(part) for part in row)
+        ends = (named(self.graph.entities, first), named(self.graph.relations, kind), named(self.graph.entities, last))
+        return dict(zip(COLUMNS, ends, strict=True))
+
+    def rule(self, facts: Any) -> str:
+        """The facts with letters for entities: X borders Z, Z in group Y: X in group Y."""
+        letters = {self.head: "X", self.tail: "Y"}
+        free = iter("ZWVUTSRQ")
+        told = []
+        for row in [*facts, (self.head, self.relation, self.tail)]:
+            first, kind, last = (int(part) for part in row)
+            for entity in (first, last):
+                if entity not in letters:
+                    letters[entity] = next(free, "N")
+            told.append(f"{letters[first]} {self.graph.relations.label(kind)} {letters[last]}")
+        return f"{', '.join(told[:-1])} ⇒ {told[-1]}"
+
+    def shape(self, facts: Any, nodes: Any) -> str:
+        """The relations of a path, with their directions."""
+        steps = []
+        for row, node in zip(facts, nodes[1:], strict=True):
+            label = self.graph.relations.label(int(row[1]))
+            steps.append(f"{label} →" if int(row[2]) == int(node) else f"← {label}")
+        return " · ".join(steps)
+
+    def sentences(self, matches: Any) -> list[str]:
+        """The rule that holds most often, told with names."""
+        counted = [match for match in matches if match.body]
+        if not counted:
+            return []
+        best = max(counted, key=lambda match: match.share)
+        graph = self.graph
+        told = [
+            f"{graph.entities.label(int(h))} {graph.relations.label(int(r))} {graph.entities.label(int(t))}"
+            for h, r, t in best.facts
+        ]
+        return [f"{' and '.join(told)}; of {best.body:,} such pairs {best.support:,} agree."]
+
+
+# -- long work: (graph, model, settings, folder, progress) -> what the result file of a job holds ---------------------
 
 LongWork = Callable[[KnowledgeGraph, str, dict[str, Any], Path, Progress], dict[str, Any]]
 

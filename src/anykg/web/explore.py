@@ -88,17 +88,19 @@ def neighbourhood(graph: KnowledgeGraph, entity: int, *, limit: int, per_relatio
                 left -= 1
     degree = graph.derive(degrees)
     nodes = dict.fromkeys([entity, *(other for others in taken for other in others)])
-    edges = [
-        {"head": graph.entities[head], "relation": named(graph.relations, group.relation), "tail": graph.entities[tail]}
-        for group, others in zip(groups, taken, strict=True)
-        for other in others
-        for head, tail in [(entity, other) if group.direction == "out" else (other, entity)]
-    ]
-    unique = {(edge["head"], edge["relation"]["name"], edge["tail"]): edge for edge in edges}  # loops occur both ways
+    edges: dict[tuple[int, int, int], dict[str, Any]] = {}  # a loop is among the facts of both directions
+    for group, others in zip(groups, taken, strict=True):
+        for other in others:
+            head, tail = (entity, other) if group.direction == "out" else (other, entity)
+            edges[head, group.relation, tail] = {
+                "head": graph.entities[head],
+                "relation": named(graph.relations, group.relation),
+                "tail": graph.entities[tail],
+            }
     return {
         "centre": graph.entities[entity],
         "nodes": [named(graph.entities, node) | {"facts": int(degree[node])} for node in nodes],
-        "edges": list(unique.values()),
+        "edges": list(edges.values()),
         "more": [
             {"relation": named(graph.relations, group.relation), "direction": group.direction, "count": count}
             for group, others in zip(groups, taken, strict=True)

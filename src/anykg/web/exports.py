@@ -16,7 +16,13 @@ from anykg.errors import InputError
 from anykg.io.rdf import term_of
 from anykg.web.decisions import Decision
 
-WIKIDATA = re.compile(r"(?:https?://www\.wikidata\.org/(?:entity|wiki|prop(?:/direct)?)/(?:Property:)?)?([QP][1-9][0-9]*)")
+WIKIDATA = re.compile(
+    r"(?:https?://www\.wikidata\.org/(?:entity|wiki|prop(?:/direct)?)/(?:Property:)?)?([QP][1-9][0-9]*)"
+)
+KGX_COLUMNS = [
+    "id", "subject", "predicate", "object", "category", "primary_knowledge_source", "knowledge_level", "agent_type",
+    "has_confidence_score",
+]  # fmt: skip
 PROV = "http://www.w3.org/ns/prov#"
 OWN = "urn:anykg:"
 
@@ -104,8 +110,7 @@ def _kgx(decisions: Sequence[Decision]) -> Export:
         }
         for d in decisions
     ]
-    columns = "id subject predicate object category primary_knowledge_source knowledge_level agent_type".split()
-    schema = dict.fromkeys([*columns, "has_confidence_score"], pl.String)
+    schema = dict.fromkeys(KGX_COLUMNS, pl.String)
     buffer = io.BytesIO()
     pl.DataFrame(rows, schema=schema).write_csv(buffer, separator="\t")
     return Export(buffer.getvalue(), "text/tab-separated-values; charset=utf-8", ".edges.tsv")

@@ -115,15 +115,15 @@ class Pool:
             call.abandon()
             answer.cancel()
 
-    def call(self, work: Callable[[Batch], Sequence[Any]], item: Any) -> Any:
-        """The answer to `item`, from a thread that can wait."""
+    def put(self, work: Callable[[Batch], Sequence[Any]], item: Any = None) -> Future[Any]:
+        """Queue work that no request waits for."""
         call = Call(item)
         with self._changed:
             if self._closed:
                 raise Busy
             self._queue.append((work, None, call))
             self._changed.notify()
-        return call.answer.result()
+        return call.answer
 
     def close(self) -> None:
         """Start nothing more."""

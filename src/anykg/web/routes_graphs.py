@@ -192,7 +192,9 @@ async def predict(served: Graph, state: Held, request: Request, ask: schemas.Ask
 
     def resolve() -> list[str | None]:
         kinds = ("entity", "relation", "entity")
-        return [None if name is None else known_name(served, kind, name) for kind, name in zip(kinds, given, strict=True)]
+        return [
+            None if name is None else known_name(served, kind, name) for kind, name in zip(kinds, given, strict=True)
+        ]
 
     names = await state.read(request, resolve)
     question: asking.Question = tuple(names)
@@ -241,7 +243,7 @@ async def explain(served: Graph, state: Held, request: Request, fact: schemas.As
     return found
 
 
-@router.get("/graphs/{graph}/schema", response_model=schemas.Found, responses=PROBLEMS, tags=["ask"])
+@router.get("/graphs/{graph}/schema", response_model=schemas.GraphSchema, responses=PROBLEMS, tags=["ask"])
 async def schema(served: Graph, state: Held, request: Request) -> dict[str, Any]:
     """What the graph says of its relations: functional, symmetric, inverse, and which kinds of entities they join."""
     if not asking.features()["schema"]["available"]:

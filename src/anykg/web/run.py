@@ -68,8 +68,8 @@ def serve(
 
     if not is_loopback(host) and (token is None or len(token) < 16):
         raise ConfigError(
-            f"host: listening on {host} lets other computers read the graph, decide about facts and start jobs, over an "
-            "unencrypted connection. If that is what you want, give a token of 16 characters or more."
+            f"host: listening on {host} lets other computers read the graph, decide about facts and start jobs, over "
+            "a connection that is not encrypted. If that is what you want, give a token of 16 characters or more."
         )
     listening = _socket(host, port)
     number = listening.getsockname()[1]
@@ -146,7 +146,9 @@ def _socket(host: str, port: int | None) -> socket.socket:
         else:
             return found
     reason = (problem.strerror or str(problem)) if problem else "no port is free"
-    raise InputError(f"{host}:{port if port is not None else FIRST_PORT}: cannot listen there ({reason}); choose another.")
+    raise InputError(
+        f"{host}:{port if port is not None else FIRST_PORT}: cannot listen there ({reason}); choose another."
+    )
 
 
 def _own(host: str) -> list[str]:

@@ -176,7 +176,7 @@ class Ask(Strict):
     head: Given | None = None
     relation: Given | None = None
     tail: Given | None = None
-    k: int = Field(10, ge=1, le=1000)
+    k: int = Field(default=10, ge=1, le=1000)
     known: bool = True
     """Show facts of the graph among the answers, marked."""
 
@@ -271,7 +271,7 @@ class RuleReason(Shape):
 class RunnerUp(Named):
     """The next best answer."""
 
-    score: float
+    score: float | None
     probability: float | None = None
     sentence: str = ""
 
@@ -304,35 +304,69 @@ class Explanation(Fact):
     warnings: list[str]
 
 
+class Statement(Shape):
+    """A property of a relation, and in how many cases it holds."""
+
+    property: str
+    other: str | None
+    support: int
+    cases: int
+
+
+class KindShare(Shape):
+    """A kind of entities at one end of a relation."""
+
+    kind: str
+    share: float
+
+
+class RelationSchema(Shape):
+    """What the graph says of a relation."""
+
+    relation: str
+    facts: int
+    heads: int
+    tails: int
+    statements: list[Statement]
+    head_kinds: list[KindShare]
+    tail_kinds: list[KindShare]
+
+
+class GraphSchema(Shape):
+    """What the graph says of its relations."""
+
+    relations: list[RelationSchema]
+
+
 class CheckOrder(Strict):
     """How to check."""
 
     task: Literal["node", "relation"] = "node"
-    facts: int | None = Field(None, ge=1, le=100_000)
-    seed: int = Field(0, ge=0, le=2**31 - 1)
+    facts: int | None = Field(default=None, ge=1, le=100_000)
+    seed: int = Field(default=0, ge=0, le=2**31 - 1)
 
 
 class CompleteOrder(Strict):
     """Which missing facts to look for."""
 
-    count: int = Field(200, ge=1, le=100_000)
+    count: int = Field(default=200, ge=1, le=100_000)
     relations: Annotated[list[Given], Field(min_length=1, max_length=1000)] | None = None
     heads: Annotated[list[Given], Field(min_length=1, max_length=10_000)] | None = None
-    min_probability: float | None = Field(None, ge=0, le=1)
-    per_relation: int | None = Field(None, ge=1)
-    per_entity: int | None = Field(None, ge=1)
+    min_probability: float | None = Field(default=None, ge=0, le=1)
+    per_relation: int | None = Field(default=None, ge=1)
+    per_entity: int | None = Field(default=None, ge=1)
 
 
 class AuditOrder(Strict):
     """How many doubtful facts to list."""
 
-    count: int = Field(200, ge=1, le=100_000)
+    count: int = Field(default=200, ge=1, le=100_000)
 
 
 class FitOrder(Strict):
     """How long to fit."""
 
-    minutes: float = Field(2.0, gt=0, le=600)
+    minutes: float = Field(default=2.0, gt=0, le=600)
 
 
 class Job(Shape):
@@ -380,7 +414,7 @@ class NewDecision(Strict):
     tail: Given
     verdict: Literal["accept", "reject", "skip", "undo"]
     source: Literal["complete", "audit", "predict"] = "predict"
-    probability: float | None = Field(None, ge=0, le=1)
+    probability: float | None = Field(default=None, ge=0, le=1)
     reviewer: Annotated[str, StringConstraints(max_length=200)] = ""
     note: Text = ""
     replaces: str | None = "any"

@@ -221,7 +221,10 @@ def examples(graph: KnowledgeGraph) -> list[dict[str, Any]]:
 
 def _stem(path: Path) -> str:
     """The file's name without what says its format."""
-    return re.sub(r"(\.(tsv|csv|txt|nt|nq|ttl|rdf|jsonl|ndjson|json|parquet|psv|tab|gz|zst))+$", "", path.name) or path.name
+    return (
+        re.sub(r"(\.(tsv|csv|txt|nt|nq|ttl|rdf|jsonl|ndjson|json|parquet|psv|tab|gz|zst))+$", "", path.name)
+        or path.name
+    )
 
 
 def _slug(text: str) -> str:

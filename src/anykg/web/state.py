@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,16 +55,10 @@ class State:
     def warm_up(self, checked_facts: int) -> None:
         """Ask one question of every graph, which loads the kernels; then check graphs without probabilities."""
         for served in self.collection:
-            examples = served.graph.derive(served_examples)
-            for example in examples[:1]:
+            for example in served.graph.derive(served_examples)[:1]:
                 question = tuple(part and part["name"] for part in example.values())
                 with suppress(Exception):  # a request will say what is wrong
-                    self.computing.call(
-                        lambda batch, graph=served.graph, model=served.model: [
-                            asking.predict_all(graph, model, batch.items, k=1, known=True, calibrated=False)
-                        ],
-                        question,
-                    )
+                    self.computing.put(partial(_ask_one, served), question).result()
             small = served.graph.num_triplets <= checked_facts
             if small and not asking.has_probabilities(served.graph, served.model, "tail"):
                 with suppress(Busy):
@@ -74,9 +68,9 @@ class State:
         """The newest check of a graph with its present model."""
         for job in self.jobs.list(served.graph.digest):
             order = job.order
-            if order.kind == "check" and job.state == "done" and order.model == served.model_source:
-                if order.settings.get("task", "node") == "node":
-                    return job
+            done = order.kind == "check" and job.state == "done" and order.model == served.model_source
+            if done and order.settings.get("task", "node") == "node":
+                return job
         return None
 
     async def read(self, request: Request, work: Callable[[], Any], seconds: float = READ_SECONDS) -> Any:
@@ -113,6 +107,10 @@ def order_of(served: Served, kind: Kind, settings: dict[str, Any]) -> Order:
     """The order of a job about a graph with its present model."""
     graph = served.graph
     return Order(kind, served.id, served.source, served.reading, graph.digest, served.model_source, settings)
+
+
+def _ask_one(served: Served, batch: Batch) -> list[Any]:
+    return asking.predict_all(served.graph, served.model, batch.items, k=1, known=True, calibrated=False)
 
 
 def _once(work: Callable[[], Any]) -> Callable[[Batch], list[Any]]:

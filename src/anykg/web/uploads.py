@@ -101,7 +101,9 @@ class Uploads:
                 while part := file.read(CHUNK):
                     size += len(part)
                     if size > self.limit:
-                        raise TooLarge(f"{name}: expected at most {self.limit >> 20:,} MB; give the path to `anykg serve`.")
+                        raise TooLarge(
+                            f"{name}: expected at most {self.limit >> 20:,} MB; give the path to `anykg serve`."
+                        )
                     digest.update(part)
                     out.write(part)
             folder = self.folder / digest.hexdigest()
@@ -131,7 +133,7 @@ class Uploads:
         except TooLarge:
             shutil.rmtree(path.parent, ignore_errors=True)
             raise
-        except (OSError, EOFError, zlib.error, Exception):  # noqa: BLE001, B014, S110 - the reader says what is wrong
+        except (OSError, EOFError, zlib.error, Exception):
             pass
 
 

@@ -4,7 +4,7 @@ import { ofGraph } from "./api.js";
 import { Bar, Empty, Failure, Link, Loading, NameBox, announce, count, percent, plural, show, useLoaded } from "./parts.js";
 import { change } from "./state.js";
 
-const LIMIT = 40, PER_RELATION = 6, FACTS = 12;
+const LIMIT = 24, PER_RELATION = 4, FACTS = 12;
 
 let library = null;
 function cytoscape() {
@@ -104,7 +104,11 @@ function merge(parts, predicted) {
   const nodes = new Map(), edges = new Map(), labels = new Map();
   for (const part of parts) {
     for (const node of part.nodes) nodes.set(node.name, node);
-    for (const edge of part.edges) edges.set(JSON.stringify([edge.head, edge.relation.name, edge.tail]), edge);
+    for (const edge of part.edges) {
+      const back = edges.get(JSON.stringify([edge.tail, edge.relation.name, edge.head]));
+      if (back && edge.head !== edge.tail) back.both = true; // one line with two arrows
+      else edges.set(JSON.stringify([edge.head, edge.relation.name, edge.tail]), { ...edge });
+    }
   }
   for (const one of predicted?.answers || []) {
     for (const end of [one.head, one.tail]) if (!nodes.has(end.name)) nodes.set(end.name, { ...end, facts: null });
@@ -122,6 +126,7 @@ function Canvas({ shown, at, focus, open, onFocus, onExpand }) {
   const actions = useRef({});
   const [failed, setFailed] = useState(null);
   const [ready, setReady] = useState(false);
+  const placed = useRef("");
   actions.current = { onFocus, onExpand };
   useEffect(() => {
     let gone = false;
@@ -152,17 +157,16 @@ function Canvas({ shown, at, focus, open, onFocus, onExpand }) {
     if (!drawn) return;
     const wanted = new Set([...shown.nodes.keys(), ...shown.edges.keys()]);
     drawn.elements().filter((one) => !wanted.has(one.id())).remove();
+    const widths = [...shown.nodes.values()].map((node) => wide(short(show(node))));
+    const places = arrange(shown, widths, box.current.clientWidth / Math.max(box.current.clientHeight, 1));
     const fresh = [];
     for (const [name, node] of shown.nodes) {
-      if (drawn.getElementById(name).length) continue;
-      const edge = [...shown.edges.values()].find((one) => (one.head === name && drawn.getElementById(one.tail).length) || (one.tail === name && drawn.getElementById(one.head).length));
-      const near = edge && drawn.getElementById(edge.head === name ? edge.tail : edge.head).position();
-      const turn = fresh.length * 2.39996;
-      fresh.push({ group: "nodes", data: { id: name, label: short(show(node)) }, position: near ? { x: near.x + 130 * Math.cos(turn), y: near.y + 130 * Math.sin(turn) } : { x: 90 * fresh.length ** 0.7 * Math.cos(turn), y: 90 * fresh.length ** 0.7 * Math.sin(turn) } });
+      if (!drawn.getElementById(name).length) fresh.push({ group: "nodes", data: { id: name, label: short(show(node)), width: wide(short(show(node))) }, position: { ...places.get(name) } });
     }
     for (const [id, edge] of shown.edges) {
       if (drawn.getElementById(id).length) continue;
-      fresh.push({ group: "edges", data: { id, source: edge.head, target: edge.tail, label: edge.predicted ? `${short(show(edge.relation))} ${edge.probability === null || edge.probability === undefined ? "" : percent(edge.probability)}` : short(show(edge.relation)), strength: edge.predicted ? edge.probability ?? 0.5 : 1 }, classes: edge.predicted ? "predicted" : "" });
+      const share = edge.probability === null || edge.probability === undefined ? "" : ` ${percent(edge.probability)}`;
+      fresh.push({ group: "edges", data: { id, source: edge.head, target: edge.tail, label: short(show(edge.relation)) + (edge.predicted ? share : ""), strength: edge.predicted ? edge.probability ?? 0.5 : 1 }, classes: [edge.predicted ? "predicted" : "", edge.both ? "both" : ""].join(" ") });
     }
     drawn.add(fresh);
     drawn.nodes().forEach((node) => {
@@ -170,23 +174,92 @@ function Canvas({ shown, at, focus, open, onFocus, onExpand }) {
       node.toggleClass("focus", node.id() === focus);
       node.toggleClass("open", open.includes(node.id()));
     });
-    if (!fresh.length) return;
+    const crowded = shown.edges.size > 26; // then only the facts of the entity in focus are labelled
+    drawn.edges().forEach((edge) => {
+      edge.toggleClass("quiet", crowded && edge.data("source") !== focus && edge.data("target") !== focus && !edge.hasClass("predicted"));
+    });
+    const wantedNow = [...wanted].join("\u0000");
+    if (wantedNow === placed.current) return;
+    placed.current = wantedNow;
     const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
-    drawn.layout({ name: "cose", randomize: false, animate: still ? false : "end", animationDuration: 350, padding: 56, nodeRepulsion: () => 14000, idealEdgeLength: () => 110, nodeOverlap: 24, gravity: 0.4, numIter: 700, nodeDimensionsIncludeLabels: true, fit: true }).run();
+    drawn.layout({ name: "preset", positions: (node) => places.get(node.id()), animate: !still, animationDuration: 350, fit: true, padding: 48 }).run();
   }, [shown, ready, at, focus, open.join("\u0000")]);
   return html`<div class="canvas" ref=${box} role="img" aria-label=${`Drawing of ${plural(shown.nodes.size, "entity", "entities")} and ${plural(shown.edges.size, "fact")}; the list beside it has the same facts.`}>${failed && html`<${Failure} error=${failed} />`}${!ready && !failed && html`<${Loading} text="Drawing" />`}</div>`;
 }
 
+// Where everything stands: a spiral around the first entity, then springs and repulsion (Fruchterman and Reingold),
+// then names that overlap are moved apart. No chance is involved: the same facts always make the same drawing, so that
+// undo and a link sent to a colleague show what was seen.
+function arrange(shown, widths, aspect) {
+  const names = [...shown.nodes.keys()], index = new Map(names.map((name, at) => [name, at]));
+  const points = names.map((_, at) => ({ x: 60 * Math.sqrt(at) * Math.cos(2.39996 * at), y: 60 * Math.sqrt(at) * Math.sin(2.39996 * at) }));
+  const links = [...new Set([...shown.edges.values()].map((edge) => [index.get(edge.head), index.get(edge.tail)].sort((a, b) => a - b).join()))]
+    .map((pair) => pair.split(",").map(Number)).filter(([one, other]) => one !== other);
+  const length = 105, steps = 260;
+  for (let step = 0; step < steps; step++) {
+    const moves = points.map(() => ({ x: 0, y: 0 }));
+    for (let i = 0; i < points.length; i++) {
+      for (let j = i + 1; j < points.length; j++) {
+        const x = points[i].x - points[j].x, y = points[i].y - points[j].y, square = Math.max(x * x + y * y, 1);
+        const push = (length * length) / square;
+        moves[i].x += x * push; moves[i].y += y * push;
+        moves[j].x -= x * push; moves[j].y -= y * push;
+      }
+    }
+    for (const [i, j] of links) {
+      const x = points[i].x - points[j].x, y = points[i].y - points[j].y, pull = Math.hypot(x, y) / length;
+      moves[i].x -= x * pull; moves[i].y -= y * pull;
+      moves[j].x += x * pull; moves[j].y += y * pull;
+    }
+    const most = 60 * (1 - step / steps) + 0.5;
+    points.forEach((point, at) => {
+      const far = Math.hypot(moves[at].x, moves[at].y) || 1;
+      point.x += (moves[at].x / far) * Math.min(far, most);
+      point.y += (moves[at].y / far) * Math.min(far, most);
+    });
+  }
+  const stretch = Math.max(0.8, Math.min(1.8, 1.15 * aspect));
+  for (const point of points) point.x *= stretch;
+  for (let turn = 0; turn < 80; turn++) {
+    let moved = false;
+    for (let i = 0; i < points.length; i++) {
+      for (let j = i + 1; j < points.length; j++) {
+        const x = points[j].x - points[i].x, y = points[j].y - points[i].y;
+        const overX = (widths[i] + widths[j]) / 2 + 14 - Math.abs(x), overY = 46 - Math.abs(y);
+        if (overX <= 0 || overY <= 0) continue;
+        moved = true;
+        if (overY < overX) {
+          const by = ((y < 0 ? -1 : 1) * overY) / 2;
+          points[i].y -= by; points[j].y += by;
+        } else {
+          const by = ((x < 0 ? -1 : 1) * overX) / 2;
+          points[i].x -= by; points[j].x += by;
+        }
+      }
+    }
+    if (!moved) break;
+  }
+  return new Map(names.map((name, at) => [name, points[at]]));
+}
+
+let pen = null;
+function wide(text) {
+  pen ||= document.createElement("canvas").getContext("2d");
+  pen.font = "600 13px system-ui, sans-serif";
+  return Math.ceil(pen.measureText(text).width) + 20;
+}
 const short = (text) => (text.length > 22 ? `${text.slice(0, 21)}…` : text);
 
 function style() {
   const [text, muted, surface, line, accent, soft] = ["--text", "--muted", "--surface", "--line-strong", "--accent", "--accent-soft"].map(colour);
   return [
-    { selector: "node", style: { label: "data(label)", color: text, "font-size": 13, "font-family": "system-ui, sans-serif", "text-valign": "center", "text-halign": "center", shape: "round-rectangle", width: "label", height: 30, padding: "8px", "background-color": surface, "border-width": 1.5, "border-color": line } },
+    { selector: "node", style: { label: "data(label)", color: text, "font-size": 13, "font-family": "system-ui, sans-serif", "text-valign": "center", "text-halign": "center", shape: "round-rectangle", width: "data(width)", height: 32, "background-color": surface, "border-width": 1.5, "border-color": line } },
     { selector: "node.open", style: { "background-color": soft, "border-color": accent } },
     { selector: "node.centre", style: { "border-width": 3, "font-weight": 700 } },
     { selector: "node.focus", style: { "border-color": accent, "border-width": 3 } },
-    { selector: "edge", style: { label: "data(label)", color: muted, "font-size": 11, "font-family": "system-ui, sans-serif", "text-rotation": "autorotate", "text-background-color": surface, "text-background-opacity": 0.9, "text-background-padding": "2px", width: 1.5, "line-color": line, "target-arrow-color": line, "target-arrow-shape": "triangle", "arrow-scale": 0.9, "curve-style": "bezier" } },
+    { selector: "edge", style: { label: "data(label)", color: muted, "font-size": 12, "font-family": "system-ui, sans-serif", "text-rotation": "autorotate", "text-background-color": surface, "text-background-opacity": 0.9, "text-background-padding": "2px", width: 1.5, "line-color": line, "target-arrow-color": line, "target-arrow-shape": "triangle", "arrow-scale": 0.9, "curve-style": "bezier" } },
+    { selector: "edge.both", style: { "source-arrow-shape": "triangle", "source-arrow-color": line } },
+    { selector: "edge.quiet", style: { label: "", "line-opacity": 0.55 } },
     { selector: "edge.predicted", style: { "line-style": "dashed", "line-dash-pattern": [7, 5], width: 2.5, color: accent, "line-color": accent, "target-arrow-color": accent, "line-opacity": "mapData(strength, 0, 1, 0.35, 1)" } },
   ];
 }
@@ -222,7 +295,7 @@ function Group({ graph, entity, group, predicted, route, onFocus }) {
     }
   };
   const mine = JSON.stringify([entity, group.relation.name, group.direction]);
-  const on = route.predict === mine;
+  const on = JSON.stringify(parse(route.predict)) === mine;
   const other = group.direction === "out" ? "tail" : "head";
   const left = group.total - entities.length;
   return html`<div class="facts-group">

@@ -63,7 +63,7 @@ function Report({ report, again }) {
       ${report.summary.floors && html`<p class="small">${Object.entries(report.summary.floors).map(([name, value]) => `${name}: MRR ${Number(value.value ?? value).toFixed(2)}`).join("; ")}.</p>`}
       ${again && html`<div><button type="button" class="button small" onClick=${again}>Check again</button></div>`}
     </div>
-    <div class="card stack"><h2>By relation</h2><p class="muted small">How often the right answer comes first; the thin line is the 95% interval of the mean reciprocal rank.</p>
+    <div class="card stack"><h2>By relation</h2><p class="muted small">How often the right answer comes first, with its 95% interval, and the number of hidden facts.</p>
       <div>${shown.map((row) => html`<${ChartRow} key=${row.name} row=${row} />`)}</div>
       ${relations.length > 12 && html`<div><button type="button" class="button small" onClick=${() => setAll(!all)}>${all ? "Fewer" : `${relations.length - 12} more relations`}</button></div>`}
     </div>
@@ -72,7 +72,7 @@ function Report({ report, again }) {
 }
 
 function ChartRow({ row }) {
-  const low = Math.max(0, row.mrr_low ?? 0), high = Math.min(1, row.mrr_high ?? 0);
+  const low = Math.max(0, row["hits@1_low"] ?? 0), high = Math.min(1, row["hits@1_high"] ?? 0);
   return html`<div class="chart-row"><span class="what">${row.name}</span>
     <span class="plot" aria-hidden="true"><span class="value" style=${{ width: `${100 * row["hits@1"]}%` }}></span>
       ${row.facts > 1 && html`<span class="range" style=${{ left: `${100 * low}%`, width: `${100 * Math.max(0, high - low)}%` }}></span>`}</span>
@@ -124,19 +124,23 @@ function ModelChoice({ graph, reload }) {
   return html`<div class="row"><span class="muted small">Answer with</span><span class="segmented">${graph.models.map((model) => html`<button type="button" key=${model.id} aria-pressed=${model.name === graph.model ? "true" : "false"} onClick=${() => use(model.id)}>${model.name}</button>`)}</span><${Failure} error=${error} /></div>`;
 }
 
+const PROPERTIES = { functional: "one tail per head", "inverse functional": "one head per tail", symmetric: "both ways", "one-way": "one way only", irreflexive: "never to itself", inverse: "inverse of", duplicate: "same as" };
+
 function Schema({ graph }) {
   const available = graph.features.schema.available;
   const found = useLoaded(async (signal) => available && ofGraph(graph.id, "/schema", { signal }), [graph.id]);
   const [all, setAll] = useState(false);
-  const rows = (found.value && found.value.rows) || [];
-  const columns = rows.length ? Object.keys(rows[0]).filter((name) => rows.some((row) => row[name] !== null && row[name] !== "" && row[name] !== false)) : [];
-  const shown = all ? rows : rows.slice(0, 15);
+  const rows = (found.value && found.value.relations) || [];
+  const shown = all ? rows : rows.slice(0, 12);
+  const kinds = (list) => list.slice(0, 2).map((kind) => `${kind.kind} ${percent(kind.share)}`).join(", ");
   return html`<section class="card stack" aria-label="Schema"><h2>What the graph says of its relations</h2>
     ${!available && html`<p class="muted">${graph.features.schema.sentence}</p>`}
     ${available && found.loading && !found.value && html`<${Loading} text="Reading the schema" />`}
     <${Failure} error=${found.error} retry=${found.reload} />
-    ${rows.length > 0 && html`<div class="table-box" tabindex="0" role="region" aria-label="Relations"><table><thead><tr>${columns.map((name) => html`<th>${name.replaceAll("_", " ")}</th>`)}</tr></thead>
-      <tbody>${shown.map((row) => html`<tr>${columns.map((name) => html`<td class=${typeof row[name] === "number" ? "right" : "wrap"}>${Array.isArray(row[name]) ? row[name].join(", ") : cell(row[name])}</td>`)}</tr>`)}</tbody></table></div>`}
-    ${rows.length > 15 && html`<div><button type="button" class="button small" onClick=${() => setAll(!all)}>${all ? "Fewer" : plural(rows.length - 15, "more row")}</button></div>`}
+    ${rows.length > 0 && html`<div class="table-box" tabindex="0" role="region" aria-label="Relations"><table><thead><tr><th>relation</th><th class="right">facts</th><th>holds</th><th>heads</th><th>tails</th></tr></thead>
+      <tbody>${shown.map((row) => html`<tr key=${row.relation}><td class="wrap"><strong>${row.relation}</strong></td><td class="right">${count(row.facts)}</td>
+        <td><span class="chips">${row.statements.map((one) => html`<span class="tag" title=${`${count(one.support)} of ${count(one.cases)} cases`}>${PROPERTIES[one.property] || one.property}${one.other ? ` ${one.other}` : ""} ${percent(one.cases ? one.support / one.cases : 0)}</span>`)}</span></td>
+        <td class="wrap small muted">${kinds(row.head_kinds)}</td><td class="wrap small muted">${kinds(row.tail_kinds)}</td></tr>`)}</tbody></table></div>`}
+    ${rows.length > 12 && html`<div><button type="button" class="button small" onClick=${() => setAll(!all)}>${all ? "Fewer" : plural(rows.length - 12, "more relation")}</button></div>`}
   </section>`;
 }

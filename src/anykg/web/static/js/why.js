@@ -28,7 +28,8 @@ export function Why({ graph, route }) {
 function Reasons({ graph, why, route }) {
   const facts = useMemo(() => {
     const all = new Map();
-    for (const fact of [...why.facts, ...why.paths.flatMap((path) => path.facts), ...why.rules.slice(0, 3).flatMap((rule) => rule.facts)]) if (!all.has(factId(fact))) all.set(factId(fact), fact);
+    const told = [...why.facts, ...why.paths.slice(0, 4).flatMap((path) => path.facts)];
+    for (const fact of told.length ? told : why.rules.slice(0, 3).flatMap((rule) => rule.facts)) if (!all.has(factId(fact))) all.set(factId(fact), fact);
     const strongest = why.facts[0] ? [why.facts[0]] : why.paths[0]?.facts || [];
     const strong = new Set(strongest.map(factId));
     return [...all.values()].map((fact) => ({ ...fact, strong: strong.has(factId(fact)) }));
