@@ -2,33 +2,40 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 
-.PHONY: demo test check bench clean
+.PHONY: demo test lint check bench clean
 
-# torch first and pinned: an unpinned torch would pull the CUDA build.
+# What anykg needs to run. torch comes first and pinned: an unpinned torch would pull the CUDA build.
 $(VENV)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test]'
+	$(PIP) torch
+	$(PIP) --editable .
 	touch $@
 
-$(VENV)/.ready-dev: $(VENV)/.ready
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+# And its tests: all extras, which take several times as much disk.
+$(VENV)/.ready-test: $(VENV)/.ready
+	$(PIP) --editable '.[test]'
+	touch $@
+
+$(VENV)/.ready-dev: $(VENV)/.ready-test
+	$(PIP) --editable '.[dev]'
 	touch $@
 
 demo: $(VENV)/.ready
 	$(BIN)/python -m anykg demo
 
-test: $(VENV)/.ready
+test: $(VENV)/.ready-test
 	$(BIN)/python -m pytest -n 2
 
-check: $(VENV)/.ready-dev
+lint: $(VENV)/.ready-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -n 2
 
-bench: $(VENV)/.ready
+check: lint test
+
+bench: $(VENV)/.ready-test
 	$(BIN)/python -m benchmarks.run
 
 clean:

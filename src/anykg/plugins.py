@@ -1,4 +1,4 @@
-"""Code from other packages: entry points, and objects named `module:attribute`.
+"""Code from other packages: entry points, optional extras, and objects named `module:attribute`.
 
 Entry points come from installed packages. The working directory is not searched, so that a file beside the data is
 never imported by accident; `search_working_directory` (`--trust` on the command line) adds it.
@@ -49,3 +49,12 @@ def import_object(path: str) -> Any:
             f"Cannot import {path!r} ({error}); expected MODULE:NAME of an installed package, or of the working "
             "directory if it is trusted (--trust)."
         ) from error
+
+
+def import_extra(module: str, extra: str, purpose: str) -> Any:
+    """Import a module of an optional extra, or say what needs it and how to install it."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        package = error.name or module
+        raise ConfigError(f"{purpose} needs {package}; install it with `pip install 'anykg[{extra}]'`.") from error

@@ -13,13 +13,17 @@ _CONTROL = re.compile(
     "\u2028\u2029\u202a-\u202e\u2066-\u2069"  # line separators, and what reverses the reading direction
     "\ud800-\udfff]"  # lone surrogates, which cannot be encoded
 )
-_BUT_LINES = re.compile(_CONTROL.pattern.replace("\x00-\x1f", "\x00-\x09\x0b-\x1f"))
 
 
-def printable(text: str, *, lines: bool = False) -> str:
-    r"""Escape control characters as Python does; with `lines`, line breaks stay.
+def printable(text: str, *, lines: bool = False, tabs: bool = False) -> str:
+    r"""Escape control characters as Python does; with `lines`, line breaks stay, with `tabs`, tabs.
 
     >>> printable("a\nb\t\u202ec"), printable("a\nb", lines=True)
     ('a\\nb\\t\\u202ec', 'a\nb')
     """
-    return (_BUT_LINES if lines else _CONTROL).sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    kept = ("\n" if lines else "") + ("\t" if tabs else "")
+    return _CONTROL.sub(lambda found: found[0] if found[0] in kept else _escaped(found[0]), text)
+
+
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import subprocess
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 PACKAGES = ("anykg", "torch", "numpy", "numba", "torch-geometric")
@@ -12,7 +12,13 @@ PACKAGES = ("anykg", "torch", "numpy", "numba", "torch-geometric")
 
 def provenance() -> dict[str, str]:
     """Versions of what computes, and the commit of the source tree (`-dirty` if it was changed since)."""
-    return {"python": platform.python_version()} | {name: version(name) for name in PACKAGES} | {"commit": commit()}
+    found = {"python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:  # an optional extra
+            continue
+    return found | {"commit": commit()}
 
 
 def commit() -> str:

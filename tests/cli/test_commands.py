@@ -149,7 +149,7 @@ def test_reproduce_a_cell_and_report(tmp_path: Path) -> None:
 
 
 def test_plausible_mistakes(facts: Path, tmp_path: Path) -> None:
-    assert "multiple of --heads" in errors("train", "gat", facts, "--out", tmp_path / "r", "--heads", "3")
+    assert "multiple of heads" in errors("train", "gat", facts, "--out", tmp_path / "r", "--heads", "3")
     assert "nothing to train" in errors("train", "random", facts, "--out", tmp_path / "r", "--epochs", "1")
     assert "subclass of anykg.LinkPredictor" in errors("verify", "os:path")
     assert "It holds." in call("verify", "anykg-small")
@@ -193,3 +193,25 @@ def test_grid_keeps_the_best(facts: Path, tmp_path: Path, monkeypatch: pytest.Mo
     kept = json.loads((tmp_path / "run" / "model.json").read_text())["trained"]["recipe"]
     assert kept["lr"] == float(best)
     assert "no grid" in errors("train", "graphconv", facts, "--out", tmp_path / "other", "--grid")
+
+
+def test_verify_two_graphs(tmp_path: Path) -> None:
+    lines = {"one": "a\tr\tb\nb\ts\tc\n", "same": "x\tu\ty\ny\tv\tz\n", "turned": "x\tu\ty\nz\tv\ty\n"}
+    for name, text in lines.items():
+        (tmp_path / f"{name}.tsv").write_text(text)
+    one, same, turned = (tmp_path / f"{name}.tsv" for name in lines)
+    printed = call("verify", "--isomorphic", one, same)
+    assert "r -> u" in printed
+    assert "c -> z" in printed
+    code, printed, _ = run("verify", "--isomorphic", one, turned)
+    assert code == 1
+    assert "NOT isomorphic" in printed
+
+
+def test_evaluate_draws_relations_with_replacement(facts: Path, tmp_path: Path) -> None:
+    out = tmp_path / "result.json"
+    call("evaluate", "random", facts, "--task", "relation", "--replacement", "--out", out)
+    assert json.loads(out.read_text())["summary"]["protocol"]["relations"] == "with-replacement"
+    call("evaluate", "random", facts, "--task", "relation", "--protocol", "paper-ingram", "--distinct", "--out", out)
+    assert json.loads(out.read_text())["summary"]["protocol"]["relations"] == "distinct-if-possible"
+    assert "--replacement" in errors("evaluate", "random", facts, "--replacement")

@@ -24,7 +24,7 @@ def facts(tmp_path: Path) -> Path:
 def call(*arguments: object) -> str:
     result = CliRunner().invoke(app, [str(a) for a in arguments], catch_exceptions=False)
     assert result.exit_code == 0, result.output
-    return result.output
+    return result.stdout
 
 
 def test_mine_show_apply(facts: Path, tmp_path: Path) -> None:
@@ -36,7 +36,7 @@ def test_mine_show_apply(facts: Path, tmp_path: Path) -> None:
     assert (best["implied"], best["support"], best["null"]["graphs"]) == (12, 11, 2)
     assert content["groundings"][0]["rule"] == "(E1, wed, E3) & (E3, in, E2) => (E1, in, E2)"
     assert "11" in call("rules", "show", rules, "-k", "3", "--by", "support", "--family", "path")
-    new = json.loads(call("rules", "apply", rules, facts, "-k", "1", "--format", "json"))
+    new = json.loads(call("rules", "apply", rules, facts, "-k", "1", "--format", "json"))["rows"]
     assert (new[0]["head"], new[0]["relation"], new[0]["tail"]) == ("m0", "in", "town0")
     assert "(m0, wed, w0)" in new[0]["because"]
     out = tmp_path / "new.tsv"
@@ -47,8 +47,10 @@ def test_mine_show_apply(facts: Path, tmp_path: Path) -> None:
 def test_json_is_what_the_file_holds(facts: Path, tmp_path: Path) -> None:
     rules = tmp_path / "rules.json"
     printed = call("rules", "mine", facts, "--length", "1", "--nulls", "0", "--format", "json", "--out", rules)
-    assert json.loads(printed) == json.loads(rules.read_text())
-    assert json.loads(printed)["clauses"][0]["null"] is None
+    found, kept = json.loads(printed), json.loads(rules.read_text())
+    assert len(found["rows"]) == len(kept["clauses"]) + len(kept["groundings"])
+    assert {row["rule"] for row in found["rows"]} >= {row["clause"] for row in kept["clauses"]}
+    assert found["rows"][0]["z"] is None
 
 
 def test_a_clause_is_shown() -> None:
@@ -60,6 +62,7 @@ def test_explain_prints_writes_and_draws(facts: Path, tmp_path: Path) -> None:
     out, picture = tmp_path / "why.json", tmp_path / "why.svg"
     printed = call("explain", facts, "m0", "in", "town0", "--out", out, "--picture", picture, "--draws", "1")
     assert "m0 -wed-> w0 -in-> town0" in printed
+    assert printed == call("explain", facts, "--head", "m0", "--relation", "in", "--tail", "town0", "--draws", "1")
     assert picture.read_text(encoding="utf-8").lstrip().startswith("<?xml")
     assert json.loads(call("explain", facts, "m0", "in", "town0", "--draws", "1", "--format", "json")) == json.loads(
         out.read_text()
@@ -72,6 +75,8 @@ def test_explain_prints_writes_and_draws(facts: Path, tmp_path: Path) -> None:
         (["rules", "apply", "(E1, C2) => (E1, C1, E2)", "atlas"], "expected (ENTITY, RELATION, ENTITY)"),
         (["rules", "show", "nothing.json"], "cannot be read"),
         (["explain", "atlas", "France", "borders", "Germny"], "Did you mean 'Germany'"),
+        (["explain", "atlas", "France", "borders"], "found 2 parts"),
+        (["explain", "atlas", "France", "borders", "Germany", "--head", "France"], "not both"),
         (["explain", "atlas", "France", "borders", "Germany", "--picture", "x.pdf"], "ends with .svg or .png"),
     ],
 )

@@ -4,9 +4,13 @@ import numpy as np
 import pytest
 import torch
 
+from anykg.errors import CheckpointError
 from anykg.graph.graph import KnowledgeGraph
 from anykg.models.nbf import fast, reference, trix
-from anykg.models.nbf.trix import TRIX, import_trix_weights
+from anykg.models.nbf.published import import_trix_weights
+from anykg.models.nbf.trix import TRIX
+from anykg.models.published import import_weights
+from graphs import random_graph
 
 TASKS = ["EN2FR", "DB2YG"]
 
@@ -78,3 +82,18 @@ def test_relation_scores_and_ranks_are_the_published_ones(case, golden_dir):
     np.testing.assert_allclose(scores, golden["relation_scores"], atol=1e-3)
     answers = index[relations.numpy()]
     assert (ranks(scores, answers) == ranks(golden["relation_scores"], answers)).all()
+
+
+@torch.no_grad()
+def test_both_files_make_one_model(golden_dir, tmp_path):
+    files = [golden_dir / f"trix_{name}.pth" for name in ("entity", "relation")]
+    name, both = import_weights(*files[::-1])
+    assert name == "trix"
+    assert both.config.networks == "both"
+    graph = random_graph(30, 4, 90)
+    entity, relation = (published(file) for file in files)
+    encoded, ends = both.encode(graph), torch.arange(4)
+    for model, ask in ((entity, "score_tails"), (relation, "score_relations")):
+        assert torch.equal(getattr(both, ask)(encoded, ends, ends), getattr(model, ask)(encoded, ends, ends))
+    with pytest.raises(CheckpointError, match="Only the two files of TRIX"):
+        import_weights(files[0], files[0])

@@ -6,7 +6,8 @@ import torch
 
 from anykg.graph.graph import KnowledgeGraph
 from anykg.models.nbf import fast
-from anykg.models.nbf.ultra import Ultra, import_ultra_weights
+from anykg.models.nbf.published import import_ultra_weights
+from anykg.models.nbf.ultra import Ultra
 
 TASKS = ["EN2FR", "DB2YG"]
 

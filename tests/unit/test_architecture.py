@@ -12,7 +12,7 @@ import anykg
 ORDER = [
     ["errors", "seeds", "provenance", "printable", "progress", "threads"], ["atomic", "settings", "devices",
     "plugins"], ["graph"], ["io"], ["rules"], ["models"], ["evaluation"], ["training"], ["answers"], ["benchmarks"],
-    ["cli", "web", "testing"],
+    ["testing", "web"], ["cli"],
 ]  # fmt: skip
 LEVEL = {name: level for level, names in enumerate(ORDER) for name in names}
 ROOT = Path(anykg.__file__).parent

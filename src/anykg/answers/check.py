@@ -22,7 +22,7 @@ from anykg.errors import SettingError
 from anykg.evaluation.metrics import HITS
 from anykg.evaluation.protocol import Target
 from anykg.evaluation.strata import STRATA
-from anykg.graph.graph import KnowledgeGraph
+from anykg.graph.graph import COLUMNS, RELATION, KnowledgeGraph
 from anykg.graph.schema import redundant_relations
 from anykg.io.catalog import GraphLike
 from anykg.models.store import DEFAULT_MODEL
@@ -79,6 +79,9 @@ class Report(Result):
     not_given_away: Part | None
     """The facts that no duplicate, inverse or symmetric fact gives away; None if that is all of them, or none."""
     calibration: calibration.Curve
+    questions: pl.DataFrame
+    """Every question: the hidden fact (head, relation, tail), what was asked, the rank of the right answer, the model's
+    first answer, and whether another fact gave it away."""
     per_fact: np.ndarray
     """MRR [H] of each hidden fact, in an order that does not depend on the model."""
 
@@ -95,6 +98,35 @@ class Report(Result):
             f"(random guesses: {self.chance:.1%}). MRR {mrr.value:.2f}, 95% interval {mrr.low:.2f} to {mrr.high:.2f}."
         )
 
+    def examples(self, count: int = 10, seed: int = 0) -> pl.DataFrame:
+        """Return some of the questions, drawn at random from those that no other fact gives away."""
+        fair = self.questions.filter(~pl.col("given_away"))
+        drawn = generator(seed, "examples").permutation(fair.height)[:count]
+        found: pl.DataFrame = fair[np.sort(drawn).tolist()]
+        return found
+
+    def example_renderables(self, count: int = 10, seed: int = 0) -> list[RenderableType]:
+        """Return a table of examples for a terminal, right and wrong ones as drawn, and how many were right."""
+        from rich.table import Table
+        from rich.text import Text
+
+        shown = self.examples(count, seed)
+        table = Table(box=None, pad_edge=False)
+        for name in ("hidden fact", "first answer", "rank of the right answer"):
+            table.add_column(name, justify="right" if name.startswith("rank") else "left", overflow="fold")
+        for row in shown.iter_rows(named=True):
+            parts = [f"[{row[column]}]" if column == row["asked"] else row[column] for column in COLUMNS]
+            answer = "no answer" if row["answer"] is None else row["answer"]
+            right = "right" if row["rank"] == 1 else f"wrong: {answer}"
+            table.add_row(*(Text(printable(text)) for text in (", ".join(parts), right, f"{row['rank']:g}")))
+        fair = self.questions.filter(~pl.col("given_away"))
+        first, found = (int((fair["rank"] <= k).sum()) for k in (1, 10))
+        note = (
+            f"{shown.height:,} of {fair.height:,} questions about hidden facts, drawn at random; what was asked is in "
+            f"[brackets]. Of all {fair.height:,}, {first:,} were answered right at once, {found:,} within 10 answers."
+        )
+        return [table, Text(f"\n{note}")]
+
     def to_polars(self) -> pl.DataFrame:
         """Return a row for all facts, each stratum and each relation, with every measure and its interval."""
         parts = [("all", self.overall)]
@@ -104,7 +136,7 @@ class Report(Result):
         return pl.DataFrame([{"group": group} | _row(part) for group, part in parts])
 
     def summary(self) -> dict[str, Any]:
-        """Return the sentence, the overall figures and the calibration curve."""
+        """Return the sentence, the overall figures, the calibration curve and some of the questions."""
         overall = {name: vars(value) for name, value in self.overall.measures.items()}
         return {
             "sentence": self.sentence,
@@ -113,6 +145,7 @@ class Report(Result):
             "overall": overall,
             "random_hits@10": self.chance,
             "calibration": vars(self.calibration),
+            "examples": self.examples().to_dicts(),
         }
 
     def renderables(self, relations: int = SHOWN_RELATIONS) -> list[RenderableType]:
@@ -196,6 +229,7 @@ def check(
         by_relation=tuple(sorted(by_relation, key=lambda part: -part.facts)),
         not_given_away=_part("not given away", found, plain, seed) if plain.any() and not plain.all() else None,
         calibration=curve,
+        questions=_questions(loaded, found),
         per_fact=_by_fact(found, everything)[0]["mrr"],
     )
     warnings = _warnings(loaded, report, alike, wanted)
@@ -326,6 +360,27 @@ def _alike(graph: KnowledgeGraph, first: int, second: int) -> str:
     if second >= graph.num_relations:
         return f"{min(label, other)!r} and {max(label, other)!r} are inverses"
     return f"{min(label, other)!r} and {max(label, other)!r} duplicate each other"
+
+
+def _questions(graph: KnowledgeGraph, found: Recovery) -> pl.DataFrame:
+    """Every question by name."""
+    entities, relations = graph.entities, graph.relations
+    heads, kinds, tails = found.facts.T
+    answers = [
+        None if answer < 0 else (relations if column == RELATION else entities).label(int(answer))
+        for answer, column in zip(found.answers, found.columns, strict=True)
+    ]
+    return pl.DataFrame(
+        {
+            "head": [entities.label(int(i)) for i in heads],
+            "relation": [relations.label(int(i)) for i in kinds],
+            "tail": [entities.label(int(i)) for i in tails],
+            "asked": [COLUMNS[column] for column in found.columns],
+            "rank": found.ranks,
+            "answer": pl.Series(answers, dtype=pl.String),
+            "given_away": found.given_away,
+        }
+    )
 
 
 def _row(part: Part) -> dict[str, Any]:

@@ -100,6 +100,7 @@ def evaluate(
     task: Target = "node",
     protocol: str = "paper",
     sides: Sides | None = None,
+    replacement: bool | None = None,
     ties: Ties | str | None = None,
     seed: int = 0,
     limit: int | None = None,
@@ -114,6 +115,8 @@ def evaluate(
         task: Ask for entities ("node") or for relations ("relation").
         protocol: "full" ranks among all candidates; "paper" and "paper-ingram" among 50 drawn negatives.
         sides: Ask for tails, heads or both ends; by default what the protocol says.
+        replacement: Draw relations always with replacement, or only where there are too few to draw distinct ones; by
+            default what the protocol says.
         ties: How tied candidates count: realistic, optimistic, pessimistic, random or rounded.
         seed: Draws the negatives.
         limit: Only a seeded sample of this many test triplets.
@@ -125,6 +128,9 @@ def evaluate(
     if sides is not None and task == "relation":
         raise SettingError("sides", "is for the node task; a relation is asked for between both ends")
     chosen = protocol_named(protocol).with_sides(sides)
+    if replacement is not None and (task == "node" or not chosen.negatives):
+        raise SettingError("replacement", "is for the relation task under a protocol that draws negatives")
+    chosen = chosen.with_replacement(replacement)
     scorer, called = model_of(model, name)
     loaded = as_task(graph)
     if not len(loaded.test):

@@ -34,6 +34,7 @@ class Recovery:
     columns: np.ndarray  # int64 [Q], what was asked for: HEAD, RELATION or TAIL
     ranks: np.ndarray  # float64 [Q]
     scores: np.ndarray  # float32 [Q], of the right answer
+    answers: np.ndarray  # int64 [Q], the best answer that is not a fact of the graph, -1 if there is none
     candidates: np.ndarray  # int64 [Q]
     strata: np.ndarray  # int64 [Q], index into STRATA
     given_away: np.ndarray  # bool [Q], whether a duplicate, inverse or symmetric fact of it stayed in the graph
@@ -62,6 +63,12 @@ def hide(graph: KnowledgeGraph, facts: int, seed: int) -> list[tuple[KnowledgeGr
             "a check needs a graph with more facts."
         )
     return rounds
+
+
+def hide_together(graph: KnowledgeGraph, share: float, seed: int) -> tuple[KnowledgeGraph, KnowledgeGraph]:
+    """(rest, hidden): a share of the facts hidden all at once; every entity and every relation keeps a fact."""
+    chosen = _draw(graph, np.zeros(len(graph), bool), round(share * len(graph)), generator(seed, "hide together"))
+    return graph.subset(~chosen), graph.subset(chosen)
 
 
 def _draw(graph: KnowledgeGraph, before: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
@@ -127,11 +134,15 @@ def _ask(
     known = rest.union(hidden)
     found = rank_facts(model, rest, facts, column, known=known, encoded=encoded, best=TOP, progress=progress)
     assert found.best is not None
+    answers = np.full(int(found.questions.max(initial=-1)) + 1, -1)
+    first = found.best.ranks == 1
+    answers[found.best.questions[first]] = found.best.triplets[first, column]
     return Recovery(
         facts=facts,
         columns=np.full(len(facts), column),
         ranks=found.ranks.by(PROTOCOLS["full"].ties),
         scores=found.scores,
+        answers=answers[found.questions],
         candidates=found.ranks.candidates,
         strata=half_links(rest, facts),
         given_away=_given_away(rest, facts, twins),

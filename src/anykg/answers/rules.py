@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import polars as pl
 
 from anykg.answers.inputs import graph_of
 from anykg.answers.results import Result
+from anykg.answers.table import Answers
+from anykg.errors import SettingError
 from anykg.io.catalog import GraphLike
+from anykg.printable import printable
 from anykg.progress import Progress, ignore
+from anykg.rules.apply import apply
+from anykg.rules.clause import Clause, parse
 from anykg.rules.ground import best_groundings
-from anykg.rules.mine import mine
-from anykg.rules.store import RuleSet, as_json, rule_set, save_rules
+from anykg.rules.mine import Measured, mine
+from anykg.rules.store import NamedRule, RuleSet, load_rules, rule_set, save_rules
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 GROUNDINGS = 1000
 """Instances kept."""
+SHOWN = 20
+RATIOS = ("head_coverage", "confidence", "pca_confidence")
+
+Order = Literal["confidence", "pca", "support", "z"]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -26,49 +39,64 @@ class MinedRules(Result):
 
     rules: RuleSet
 
+    @classmethod
+    def load(cls, path: Path | str) -> MinedRules:
+        """Read rules that `save` wrote."""
+        return cls(command="rules", rules=load_rules(path))
+
+    def save(self, path: Path | str) -> None:
+        """Write the rules to a JSON file that `load` and `anykg rules apply` read."""
+        save_rules(self.rules, path)
+
     def to_polars(self) -> pl.DataFrame:
         """Return a row for each clause (kind "clause") and each named rule (kind "rule"), most confident first."""
         rows = [
-            {
-                "kind": "clause",
-                "rule": str(found.clause),
-                "family": found.family,
-                "support": found.support,
-                "head_coverage": found.head_coverage,
-                "confidence": found.confidence,
-                "pca_confidence": found.pca_confidence,
-                "z": None if found.null is None else found.null.z,
-            }
+            {"kind": "clause", "rule": str(found.clause), "family": found.family}
+            | _figures(found)
+            | {"z": None if found.null is None else found.null.z, "p": None if found.null is None else found.null.p}
             for found in self.rules.clauses
         ]
         rows += [
-            {
-                "kind": "rule",
-                "rule": found.rule,
-                "family": None,
-                "support": found.support,
-                "head_coverage": found.head_coverage,
-                "confidence": found.confidence,
-                "pca_confidence": found.pca_confidence,
-                "z": None,
-            }
+            {"kind": "rule", "rule": found.rule, "family": None} | _figures(found) | {"z": None, "p": None}
             for found in self.rules.groundings
         ]
         schema = {"kind": pl.String, "rule": pl.String, "family": pl.String, "support": pl.Int64}
-        schema |= dict.fromkeys(("head_coverage", "confidence", "pca_confidence", "z"), pl.Float64)
+        schema |= dict.fromkeys((*RATIOS, "z", "p"), pl.Float64)
         return pl.DataFrame(rows, schema=schema).sort("confidence", descending=True, maintain_order=True)
 
     def summary(self) -> dict[str, Any]:
-        """Return the number of clauses and named rules."""
-        return {"clauses": len(self.rules.clauses), "groundings": len(self.rules.groundings)}
+        """Return what was mined and how many clauses and named rules there are."""
+        counts = {"clauses": len(self.rules.clauses), "groundings": len(self.rules.groundings)}
+        return {"graph": self.rules.graph, "digest": self.rules.digest} | counts
 
-    def save(self, path: Path | str) -> None:
-        """Write the rules to a JSON file that `anykg rules apply` reads."""
-        save_rules(self.rules, path)
+    def renderables(
+        self, count: int = SHOWN, by: Order = "confidence", family: str | None = None
+    ) -> list[RenderableType]:
+        """Return a table of the best clauses and one of the best named rules."""
+        clauses = [found for found in self.rules.clauses if family in (None, found.family)]
+        clauses.sort(key=lambda found: -_value(found, by))
+        name = printable(self.rules.graph)
+        parts: list[RenderableType] = [_table(f"clauses on {name}, any entities and relations", clauses[:count])]
+        if self.rules.groundings and family in (None, "path"):
+            named = sorted(self.rules.groundings, key=lambda found: -_value(found, by))
+            parts.append(_table(f"rules in relations of {name}", named[:count]))
+        return parts
 
-    def to_file_dict(self) -> dict[str, Any]:
-        """Return the content of that file."""
-        return as_json(self.rules)
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class ImpliedFacts(Answers):
+    """Facts that rules imply, best first: score, the most confident clause, and the facts it rests on."""
+
+    def renderables(self) -> list[RenderableType]:
+        """Return the facts, each with its reasons."""
+        from rich.text import Text
+
+        lines = [
+            f"{row['score']:.3f}  ({row['head']}, {row['relation']}, {row['tail']})\n"
+            f"       because {printable(row['because'])}\n       by {row['clause']}"
+            for row in self
+        ]
+        return [Text(printable("\n".join(lines), lines=True) if lines else "No unknown fact is implied.")]
 
 
 def rules(
@@ -94,3 +122,77 @@ def rules(
     clauses = mine(loaded, length=length, nulls=nulls, seed=seed, progress=progress)
     named = best_groundings(loaded, length, min_support=min_support, count=GROUNDINGS)
     return MinedRules(command="rules", graph=info, rules=rule_set(info.name, loaded, clauses, named))
+
+
+def apply_rules(
+    rules: MinedRules | Path | str,
+    graph: GraphLike,
+    *,
+    min_confidence: float = 0.1,
+    k: int = 20,
+    progress: Progress = ignore,
+) -> ImpliedFacts:
+    """Predict with clauses alone: return the unknown facts they imply, best first, and why.
+
+    Args:
+        rules: Mined rules, a file of them, or a clause such as "(E1, C2, E3) & (E3, C1, E2) => (E1, C1, E2)".
+        graph: A graph, file, dataset name, DataFrame, NetworkX graph or list of triples.
+        min_confidence: Leave out clauses that were less confident on the graph they were mined from.
+        k: Number of facts.
+        progress: Called with (done, total) clauses.
+    """
+    chosen: Sequence[tuple[Clause, float]]
+    if isinstance(rules, str) and "=>" in rules:
+        chosen = [(parse(rules), 1.0)]
+    else:
+        found = (rules if isinstance(rules, MinedRules) else MinedRules.load(rules)).rules.clauses
+        chosen = [(one.clause, one.confidence) for one in found if one.confidence >= min_confidence]
+        if not chosen:
+            best = max((one.confidence for one in found), default=0.0)
+            raise SettingError("min_confidence", f"no clause reaches {min_confidence}; the best one has {best:.3f}")
+    loaded, info = graph_of(graph)
+    return ImpliedFacts(command="rules apply", graph=info, frame=apply(chosen, loaded, k=k, progress=progress))
+
+
+def described(text: str) -> dict[str, str]:
+    """A clause in words: its canonical form, its variables, its head."""
+    clause = parse(text)
+    head = "an attribute of E1" if clause.attribute else "a link from E1 to E2"
+    return {
+        "clause": str(clause),
+        "canonical": str(clause.canonical()),
+        "variables": f"{clause.num_entities} entities, {clause.num_relations} relations, all distinct",
+        "head": head + ("; a tautology, the head is in the body" if clause.is_tautology else ""),
+    }
+
+
+def _figures(rule: Measured | NamedRule) -> dict[str, Any]:
+    return {"support": rule.support} | {name: getattr(rule, name) for name in RATIOS}
+
+
+def _value(rule: Measured | NamedRule, by: Order) -> float:
+    null = getattr(rule, "null", None)
+    if by == "z":
+        return float(null.z) if null is not None else rule.pca_confidence
+    return float({"support": rule.support, "confidence": rule.confidence, "pca": rule.pca_confidence}[by])
+
+
+def _table(title: str, rules: Sequence[Measured | NamedRule]) -> RenderableType:
+    from rich.table import Table
+    from rich.text import Text
+
+    clauses = [rule for rule in rules if isinstance(rule, Measured)]
+    table = Table(title=title, box=None, pad_edge=False, title_justify="left")
+    for name in ("support", "coverage", "conf.", "pca conf.", *(["z"] if clauses else [])):
+        table.add_column(name, justify="right")
+    if clauses:
+        table.add_column("family")
+    table.add_column("clause" if clauses else "rule", overflow="fold")
+    for rule in rules:
+        cells = [f"{rule.support:,}", *(f"{getattr(rule, name):.3f}" for name in RATIOS)]
+        if isinstance(rule, Measured):
+            cells += ["" if rule.null is None else f"{rule.null.z:.1f}", rule.family, str(rule.clause)]
+        else:
+            cells.append(printable(rule.rule))
+        table.add_row(*map(Text, cells))
+    return table

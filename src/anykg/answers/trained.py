@@ -88,7 +88,7 @@ def train(
 
     Args:
         model: The name of a kind of model, such as "isdea+", or MODULE:CLASS.
-        graphs: A task, or any graph, of which a seeded tenth is validated on (none with keep="last"); or a list of
+        graphs: A task, or any graph, of which a seeded tenth is validated on (none with checkpoint="last"); or a list of
             names, paths and tasks, which are learnt from side by side.
         out: The folder to write to.
         seed: Seeds everything random.
@@ -138,7 +138,7 @@ def train(
         folder=folder,
         log=log,
         chosen=best,
-        kept=wanted.keep,
+        kept=wanted.checkpoint,
         leads=workers.leads,
     )
 
@@ -190,8 +190,8 @@ def _run(
 def _training_graph(source: Any, recipe: Recipe, data_dir: Path | None, reading: Reading) -> loop.TrainingGraph:
     """A graph to learn from, and its validation facts: none of a single graph if the last weights are kept."""
     named = isinstance(source, str | Path)
-    single = locate(source, data_dir).is_file if named else not isinstance(source, Task)
-    if single and recipe.keep == "last":
+    single = locate(source, data_dir).is_graph if named else not isinstance(source, Task)
+    if single and recipe.checkpoint == "last":
         graph = as_graph(source, data_dir, **reading)
         return loop.TrainingGraph(graph.name, graph, graph.subset(np.arange(0)))
     task = as_task(source, data_dir, **reading)

@@ -19,6 +19,8 @@ OWN = "own"
 """In a column: the inference graph of the task itself."""
 VALID = "valid"
 """In a column: the graphs trained on, asked about the facts of their valid.txt."""
+MESSAGE = "message"
+"""The same, asked of the part of the graph that messages pass over in training: what is held out is not observed."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,9 @@ class ModelRow:
     graphs: Literal["merged", "apart", "experts"] = "merged"
     """Whether several training graphs are joined by name into one, or kept as they are and take turns, or have a model
     each beside the merged one, all of them those of `weights_of`: which one answers is chosen, see `experts`."""
+    training_graph: Literal["valid", "message"] = "valid"
+    """In a column of training graphs: the whole graph is observed, or only the part that is not held out as targets,
+    as in the public code of ISDEA+."""
     protocols: tuple[str, ...] = ()
     """How it is tested; the first is the one of the paper's row. The experiment's if empty."""
     limits: Mapping[str, int] = field(default_factory=dict)
@@ -102,9 +107,10 @@ class Experiment:
     def averaged(self, cell: Cell, column: str) -> tuple[str, ...]:
         """The graphs that a cell's figure in a column is the mean of, none where it was trained on the topic.
 
-        `valid:NAME` is a training graph with the facts of its valid.txt.
+        `valid:NAME` or `message:NAME` is a training graph with the facts of its valid.txt.
         """
-        special = {OWN: (cell.task,), VALID: tuple(f"{VALID}:{name}" for name in self.training_names(cell))}
+        trained = tuple(f"{cell.model.training_graph}:{name}" for name in self.training_names(cell))
+        special = {OWN: (cell.task,), VALID: trained}
         unseen = (graph for graph in self.columns[column] if not self.family or graph not in self.trained_on(cell.task))
         return tuple(name for graph in unseen for name in special.get(graph, (graph,)))
 

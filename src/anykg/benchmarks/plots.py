@@ -1,6 +1,6 @@
 """Plots of what an experiment found: heatmaps, pairs of training sets, lines.
 
-Each is a PNG and an SVG file, the same bytes every time.
+Each is an SVG file, the same bytes every time.
 """
 
 from __future__ import annotations
@@ -32,11 +32,7 @@ def draw(experiment: Experiment, found: list[Figure], results: Path) -> list[Pat
         }
     else:
         drawn = {experiment.plot: (_pairs if experiment.plot == "pairs" else _lines)(experiment, ran)}
-    return [
-        path
-        for name, drawing in drawn.items()
-        for path in _save(drawing, folder / re.sub("[ ()]+", "-", name).strip("-"))
-    ]
+    return [_save(drawing, folder / f"{re.sub('[ ()]+', '-', name).strip('-')}.svg") for name, drawing in drawn.items()]
 
 
 def _parts(experiment: Experiment, ran: list[Figure]) -> list[tuple[Line, list[Figure]]]:
@@ -119,12 +115,9 @@ def _canvas(down: int, across: int, width: float, height: float) -> tuple[Drawin
     return drawing, drawing.subplots(down, across, squeeze=False)
 
 
-def _save(drawing: Drawing, stem: Path) -> list[Path]:
+def _save(drawing: Drawing, path: Path) -> Path:
     from matplotlib import rc_context
 
-    paths = [stem.with_name(f"{stem.name}.{ending}") for ending in ("png", "svg")]
-    for path in paths:
-        metadata = {"Date": None} if path.suffix == ".svg" else {"Software": None}
-        with rc_context({"svg.hashsalt": "anykg"}), atomic_path(path) as temporary:
-            drawing.savefig(temporary, format=path.suffix[1:], dpi=110, metadata=metadata)
-    return paths
+    with rc_context({"svg.hashsalt": "anykg", "svg.fonttype": "none"}), atomic_path(path) as temporary:
+        drawing.savefig(temporary, format="svg", metadata={"Date": None})
+    return path

@@ -1,13 +1,12 @@
 """What an experiment found, beside what the paper says.
 
-`results/HOME/MODEL.json` keeps every cell, HOME being the experiment the cells belong to; tables average over seeds:
-mean and standard deviation in percent.
+`results/HOME/MODEL.json` keeps every cell (see `cells`), HOME being the experiment the cells belong to; tables average
+over seeds: mean and standard deviation in percent.
 """
 
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Callable, Iterator
 from importlib.resources import files
 from pathlib import Path
@@ -15,9 +14,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from anykg.atomic import write_json, write_text
+from anykg.atomic import write_text
+from anykg.benchmarks.cells import read_cells, write_cells
 from anykg.benchmarks.experiment import Cell, Experiment, ModelRow
 from anykg.benchmarks.runs import KINDS, folder_of, read_cell
+from anykg.evaluation.protocol import PROTOCOLS
 
 LABELS = {"hits@10": "Hits@10", "hits@5": "Hits@5", "hits@1": "Hits@1", "mrr": "MRR"}
 KEPT = ("protocol", "seed", "counts", "metrics", "standard_errors", "score_errors", "expert", "made_with")
@@ -54,8 +55,8 @@ class Line(NamedTuple):
 
     model: ModelRow
     protocol: str
-    place: int
-    """Of the protocol among the model's; the first is the one of the paper's row."""
+    order: int
+    """Of the protocol among the model's; 0 is the one of the paper's row."""
 
     def label(self, experiment: Experiment) -> str:
         """What it is called in a table."""
@@ -70,14 +71,16 @@ def collect(experiment: Experiment, runs: Path, results: Path) -> None:
             before = read_rows(experiment, model, results)
             merged = {(row["task"], row["seed"], graph_of(row)): row for row in (*before, *rows)}
             cells = [merged[key] for key in sorted(merged)]
-            path = results / experiment.home / f"{model.name}.json"
-            write_json(path, {"experiment": experiment.home, "model": model.name, "cells": cells})
+            write_cells(_path(experiment, model, results), cells, experiment=experiment.home, model=model.name)
 
 
 def read_rows(experiment: Experiment, model: ModelRow, results: Path) -> list[dict[str, Any]]:
     """What a results file holds of a model."""
-    path = results / experiment.home / f"{model.name}.json"
-    return list(json.loads(path.read_text(encoding="utf-8"))["cells"]) if path.exists() else []
+    return read_cells(_path(experiment, model, results))
+
+
+def _path(experiment: Experiment, model: ModelRow, results: Path) -> Path:
+    return results / experiment.home / f"{model.name}.json"
 
 
 def graph_of(row: dict[str, Any]) -> str:
@@ -91,14 +94,24 @@ def _rows(experiment: Experiment, cell: Cell, runs: Path) -> Iterator[dict[str, 
         own = graph == cell.task
         kept = KEPT_OF_OWN if own else KEPT
         row = {"task": cell.task} | ({} if own else {"graph": graph}) | {"seed": cell.seed, "seconds": seconds}
-        yield row | _kept(found, kept) | {"also": {name: _kept(part, kept) for name, part in found["also"].items()}}
+        row |= {"settings": settings_of(cell.model)} | _kept(found, kept)
+        yield row | {"also": {name: _kept(part, kept) for name, part in found.get("also", {}).items()}}
+
+
+def settings_of(model: ModelRow) -> dict[str, Any]:
+    """The settings of a row that are not the model's defaults."""
+    trained = model.weights_of or model
+    return {"recipe": dict(trained.recipe), "config": {**trained.config, **model.config}, "limits": dict(model.limits)}
 
 
 def _kept(found: dict[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
-    optional = ("expert",)
-    return {
-        kind: {key: found[kind].get(key) for key in keys if key not in optional or key in found[kind]} for kind in KINDS
-    }
+    return {kind: _without_equal_ties({key: found[kind].get(key) for key in keys}) for kind in KINDS}
+
+
+def _without_equal_ties(part: dict[str, Any]) -> dict[str, Any]:
+    """The metrics under other rules for ties, only where they differ."""
+    ties = {rule: values for rule, values in (part.get("ties") or {}).items() if values != part["metrics"]}
+    return part | {"ties": ties}
 
 
 def load_published(name: str) -> Published:
@@ -116,29 +129,54 @@ def load_published(name: str) -> Published:
 
 def lines_of(experiment: Experiment) -> list[Line]:
     """The lines of a table: models by protocol, the one of the paper's row first."""
-    return [Line(m, name, place) for m in experiment.models for place, name in enumerate(experiment.protocols(m))]
+    return [Line(m, name, order) for m in experiment.models for order, name in enumerate(experiment.protocols(m))]
 
 
 def figures(experiment: Experiment, results: Path) -> list[Figure]:
-    """Every number of the experiment's tables, also those that are missing."""
+    """Every number of the experiment's tables, also those that are missing.
+
+    Cells that were measured under an earlier definition of their protocol count as missing.
+    """
     published = load_published(experiment.name)
     found = []
-    for model, protocol, place in lines_of(experiment):
-        rows = {(row["task"], row["seed"], graph_of(row)): row for row in read_rows(experiment, model, results)}
-        for cells in _by_task(experiment, model):
+    for line in lines_of(experiment):
+        rows = {(row["task"], row["seed"], graph_of(row)): row for row in read_rows(experiment, line.model, results)}
+        for cells in _by_task(experiment, line.model):
             for column in experiment.columns:
                 asked = [[(c.task, c.seed, graph) for graph in experiment.averaged(c, column)] for c in cells]
                 if not asked[0]:
                     continue
                 whole = [[rows[key] for key in keys] for keys in asked if all(key in rows for key in keys)]
-                parts = [[row if place == 0 else row["also"][protocol] for row in seed] for seed in whole]
                 for kind in KINDS:
+                    parts = [[_evaluation(row, line, kind) for row in seed] for seed in whole]
+                    complete = [[part for part in seed if part] for seed in parts if all(seed)]
                     for metric in experiment.metrics:
-                        values = [100 * float(np.mean([p[kind]["metrics"][metric] for p in seed])) for seed in parts]
-                        key = (model.published, cells[0].task, column, kind, metric)
-                        paper = published.get(key) if place == 0 else None
-                        found.append(_figure(model.name, protocol, *key[1:], values, paper))
+                        values = [100 * float(np.mean([part["metrics"][metric] for part in seed])) for seed in complete]
+                        key = (line.model.published, cells[0].task, column, kind, metric)
+                        paper = published.get(key) if line.order == 0 else None
+                        found.append(_figure(line.model.name, line.protocol, *key[1:], values, paper))
     return found
+
+
+def _evaluation(row: dict[str, Any], line: Line, kind: str) -> dict[str, Any] | None:
+    """What a row found about a kind of question, if by the protocol as it is defined now."""
+    found = row if line.order == 0 else row.get("also", {}).get(line.protocol)
+    if found is None or not _is_current(found[kind], kind, line.protocol):
+        return None
+    part: dict[str, Any] = found[kind]
+    return part
+
+
+def _is_current(part: dict[str, Any], kind: str, name: str) -> bool:
+    """Whether an evaluation drew its candidates as the protocol does now; unknown counts as yes."""
+    was, now = part.get("protocol"), PROTOCOLS[name]
+    if was is None:
+        return True
+    if was["negatives"] != now.negatives or (kind == "node" and was["sides"] != now.sides):
+        return False
+    enough = part["counts"]["relations"] - 1 >= now.negatives  # else relations are drawn with replacement anyway
+    replaced = was["relations"] == now.relations or not enough
+    return kind == "node" or (was["count_once"] == now.count_once and replaced)
 
 
 def _by_task(experiment: Experiment, model: ModelRow) -> list[list[Cell]]:

@@ -6,31 +6,32 @@ and a killed one leaves nothing behind.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from functools import lru_cache, reduce
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from filelock import FileLock, Timeout
 
 from anykg.atomic import write_json
-from anykg.benchmarks.experiment import VALID, Cell, Experiment
+from anykg.benchmarks.experiment import MESSAGE, VALID, Cell, Experiment, ModelRow
 from anykg.benchmarks.experts import Experts
 from anykg.evaluation.evaluate import evaluate
 from anykg.evaluation.protocol import Target, protocol_named
 from anykg.evaluation.report import as_json
 from anykg.graph.graph import KnowledgeGraph
-from anykg.graph.task import Task
+from anykg.graph.task import Task, merge_tasks
 from anykg.io.catalog import find, get_dataset, load_task
 from anykg.models.base import LinkPredictor
 from anykg.models.registry import MODELS
 from anykg.seeds import derive
+from anykg.training.epoch import message_graph
 from anykg.training.loop import TrainingGraph, train
 
 RESULT_FILE = "result.json"
@@ -104,20 +105,16 @@ def run_cell(experiment: Experiment, cell: Cell, runs: Path, data_dir: Path | No
 def training_graphs(experiment: Experiment, cell: Cell, data_dir: Path | None) -> list[TrainingGraph]:
     """What a cell is trained on: one graph, several apart, or several merged by the names of entities and relations."""
     tasks = [_load(name, data_dir) for name in experiment.trained_on(cell.task)]
-    trains, valids = [task.train for task in tasks], [task.valid for task in tasks]
     names = experiment.training_names(cell)
     if len(names) < len(tasks):
-        whole, valid = reduce(KnowledgeGraph.union, trains), reduce(KnowledgeGraph.union, valids)
-        # Topics share a few facts: what one validates on may be what another trains on.
-        trains, valids = [whole], [valid.subset(~whole.contains(valid.triplets))]
-    return [TrainingGraph(*parts) for parts in zip(names, trains, valids, strict=True)]
+        tasks = [merge_tasks(tasks, cell.task)]
+    return [TrainingGraph(name, task.train, task.valid) for name, task in zip(names, tasks, strict=True)]
 
 
 def _trained(experiment: Experiment, cell: Cell, runs: Path, graphs: list[TrainingGraph]) -> LinkPredictor:
     """The cell's model with its weights, which another row may have trained, or must now."""
     row = cell.model.weights_of or cell.model
-    name = row.model or row.name
-    model_class = MODELS.load(name)
+    name, model_class = row.model or row.name, _class_of(row)
     torch.manual_seed(derive(cell.seed, "weights"))
     model: LinkPredictor = model_class.build(replace(model_class.Config(), **row.config), graphs[0].train)
     folder = folder_of(runs, experiment, cell._replace(model=row))
@@ -125,6 +122,10 @@ def _trained(experiment: Experiment, cell: Cell, runs: Path, graphs: list[Traini
         recipe = replace(model.recipe, **row.recipe)
         model = train(name, model, graphs, recipe, out=folder, seed=cell.seed, resume=True)
     return model.with_config(**cell.model.config)
+
+
+def _class_of(row: ModelRow) -> Any:
+    return MODELS.load(row.model or row.name)
 
 
 def _experts(experiment: Experiment, cell: Cell, runs: Path, data_dir: Path | None) -> Experts:
@@ -149,10 +150,16 @@ def _asked_graphs(
     experiment: Experiment, cell: Cell, graphs: list[TrainingGraph], data_dir: Path | None
 ) -> Iterator[_AskedGraph]:
     """The graphs a cell is tested on, each read when it is its turn."""
-    trained = {f"{VALID}:{graph.name}": graph for graph in graphs}
+    trained = {graph.name: graph for graph in graphs}
     for name in experiment.tested_on(cell):
-        if name in trained:
-            yield _AskedGraph(name, trained[name].train, trained[name].valid, None)
+        kind, _, rest = name.partition(":")
+        if kind == VALID:
+            yield _AskedGraph(name, trained[rest].train, trained[rest].valid, None)
+        elif kind == MESSAGE:
+            row = cell.model.weights_of or cell.model
+            recipe = replace(_class_of(row).recipe, **row.recipe)
+            messages = message_graph(trained[rest].train, recipe, cell.seed)
+            yield _AskedGraph(name, messages, trained[rest].valid, trained[rest].train)
         else:
             task = _load(name, data_dir)
             yield _AskedGraph(name, task.observed, task.test, task.known)
@@ -217,13 +224,16 @@ def _is_done(experiment: Experiment, cell: Cell, folder: Path) -> bool:
 def claimed(folder: Path, *, wait: bool = False) -> Iterator[bool]:
     """Whether this process alone may work in a folder, for as long as the context lasts; `wait` until it may."""
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        except BlockingIOError:
-            yield False
-        else:
-            yield True
+    lock = FileLock(folder / ".lock")
+    try:
+        lock.acquire(timeout=-1 if wait else 0)
+    except Timeout:
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        lock.release()
 
 
 def _summary(tests: Tests) -> str:

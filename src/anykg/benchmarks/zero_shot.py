@@ -6,7 +6,6 @@ digest, so that the same command goes on where it was stopped, and new weights a
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from anykg.answers.calibration import digest_of
-from anykg.atomic import write_json, write_text
+from anykg.atomic import write_text
+from anykg.benchmarks.cells import read_cells, write_cells
 from anykg.benchmarks.runs import claimed
-from anykg.errors import CheckpointError
 from anykg.evaluation.evaluate import evaluate
 from anykg.evaluation.metrics import standard_errors, summarise
 from anykg.evaluation.protocol import PROTOCOLS, Target
@@ -75,7 +74,7 @@ def run(
                     task = task or load_task(graph, data_dir)
                     found = {"weights": digests[name]} | _asked(model, task, kind, protocol, limits[kind])
                     with claimed(folder, wait=True):  # others may have added theirs
-                        write_json(folder / CELLS_FILE, _read(folder) | {key: found})
+                        _write(folder, _read(folder) | {key: found})
                 tell(f"{graph} {kind} {protocol} {name}: MRR {100 * found['metrics']['mrr']:.1f}")
 
 
@@ -145,10 +144,8 @@ def _shown(cell: dict[str, Any] | None) -> str:
 
 
 def _read(folder: Path) -> Cells:
-    path = folder / CELLS_FILE
-    if not path.exists():
-        return {}
-    try:
-        return dict(json.loads(path.read_text(encoding="utf-8")))
-    except ValueError as error:
-        raise CheckpointError(f"{path}: cannot be read as JSON ({error}); remove it to start anew.") from error
+    return {cell.pop("cell"): cell for cell in read_cells(folder / CELLS_FILE)}
+
+
+def _write(folder: Path, cells: Cells) -> None:
+    write_cells(folder / CELLS_FILE, ({"cell": key} | cell for key, cell in cells.items()), experiment=NAME)

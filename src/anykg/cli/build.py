@@ -116,7 +116,7 @@ def _read(path: Path, reading: Reading, keep: Keep | None = None) -> tuple[Knowl
     from anykg.cli.progress import progress_bar
 
     with progress_bar(f"reading {path.name}") as advance:
-        graph, left_out = read_raw(path, keep=keep, progress=advance, **reading)
+        graph, left_out = read_raw(path, wanted=keep, progress=advance, **reading)
     sizes = f"{len(graph):,} triplets, {graph.num_entities:,} entities, {graph.num_relations:,} relations"
     typer.echo(f"{path}: {sizes}")
     return graph, left_out

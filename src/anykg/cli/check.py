@@ -24,6 +24,8 @@ Examples:
 
   anykg check facts.csv
 
+  anykg check facts.csv --examples 10
+
   anykg check facts.csv --task relation
 
   anykg check facts.csv --models anykg-small,runs/mine --format json
@@ -43,6 +45,7 @@ def check(
     ] = "anykg-small",
     task: Annotated[TaskName, typer.Option(help="Ask for entities or for relations.")] = TaskName.NODE,
     facts: Annotated[int | None, typer.Option(help="Facts to hide; default 500, or 100 for relations.", min=1)] = None,
+    examples: Annotated[int, typer.Option(help="Show this many hidden facts and what the model answered.", min=0)] = 0,
     seed: Annotated[int, typer.Option(help="Draws the facts to hide.")] = 0,
     output: Text = TextFormat.TABLE,
     out: JsonOut = None,
@@ -56,7 +59,7 @@ def check(
     from anykg.answers.check import compare
     from anykg.atomic import write_text
     from anykg.cli.loading import graph_named, model_named
-    from anykg.cli.output import refuse_overwrite, write_result
+    from anykg.cli.output import refuse_overwrite, show, write_result
     from anykg.cli.progress import progress_bar
 
     refuse_overwrite(out, graph)
@@ -72,4 +75,7 @@ def check(
     result: Result = compare(reports, seed) if len(reports) > 1 else reports[0]
     if out:
         write_text(out, result.to_json() + "\n")
+    if examples and output is TextFormat.TABLE:
+        for report in reports:
+            show(*report.example_renderables(examples, seed), "")
     write_result(result, "json" if output is TextFormat.JSON else None)

@@ -1,9 +1,8 @@
-"""`anykg data`: list, describe, download, split and build datasets."""
+"""`anykg data`: list, describe, download, convert, compare, split and build graphs."""
 
 from __future__ import annotations
 
 import json
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,24 +11,22 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from anykg.cli import build, split
-from anykg.cli.options import DataDir
+from anykg.cli.options import DataDir, Rows, RowsOut
+from anykg.cli.output import TextFormat, chosen_format, refuse_overwrite, say, write_result
 from anykg.cli.reading import Reading, takes_reading
+from anykg.printable import printable
 
 if TYPE_CHECKING:
     from anykg.benchmarks.statistics import GraphStatistics
     from anykg.io.datasets import Dataset
     from anykg.io.fetch import Fetched
+    from anykg.io.read import ReadReport
 
-app = typer.Typer(help="List, describe, download, split and build datasets.", no_args_is_help=True)
+app = typer.Typer(
+    help="Graphs and datasets: list, describe, download, convert, compare, split, build.", no_args_is_help=True
+)
 app.add_typer(build.app, name="build")
 split.register(app)
-
-
-class Format(StrEnum):
-    """How results are printed."""
-
-    TABLE = "table"
-    JSON = "json"
 
 
 @app.command("list")
@@ -56,7 +53,9 @@ def list_datasets(data_dir: DataDir = None) -> None:
 def stats(
     name: Annotated[str, typer.Argument(metavar="NAME_OR_PATH", help="A dataset, a folder or a file of triplets.")],
     plot: Annotated[Path | None, typer.Option(help="Draw the degree distributions into this .png or .svg.")] = None,
-    format: Annotated[Format, typer.Option(help="A table for people, or JSON with all degrees.")] = Format.TABLE,
+    format: Annotated[
+        TextFormat, typer.Option(help="A table for people, or JSON with all degrees.")
+    ] = TextFormat.TABLE,
     *,
     reading: Reading,
     data_dir: DataDir = None,
@@ -68,26 +67,110 @@ def stats(
     Example: anykg data stats facts.csv --columns htr --format json
     """
     from anykg.benchmarks.statistics import graph_statistics, plot_degrees, task_statistics
+    from anykg.cli.progress import progress_bar
     from anykg.io.catalog import load_task, locate
     from anykg.io.read import read_with_report
 
     located = locate(name, data_dir)
-    detected: list[str] = []
-    if located.is_file:
-        graph, report = read_with_report(located.path, **reading)
-        rows, detected = [graph_statistics(located.name, graph)], report.lines()
+    report: ReadReport | None = None
+    if located.is_graph:
+        with progress_bar("reading") as advance:
+            graph, report = read_with_report(located.path, progress=advance, **reading)
+        rows = [graph_statistics(located.name, graph)]
     else:
         rows = task_statistics(load_task(name, data_dir, **reading))
     if plot is not None:
         plot_degrees(rows, plot)
-    if format is Format.JSON:
-        typer.echo(json.dumps({"detected": detected, "graphs": [row.as_json() for row in rows]}))
+    if format is TextFormat.JSON:
+        read = None if report is None else report.to_dict()
+        typer.echo(json.dumps({"read": read, "graphs": [row.as_json() for row in rows]}, ensure_ascii=False))
         return
-    for line in detected:
-        typer.echo(line)
+    for line in () if report is None else report.lines():
+        say(printable(line))
     Console().print(_statistics_table(rows))
     if plot is not None:
-        typer.echo(f"Degree distributions: {plot}")
+        say(f"Degree distributions: {plot}")
+
+
+@app.command("formats")
+def list_formats(
+    format: Annotated[TextFormat, typer.Option(help="A table for people, or JSON.")] = TextFormat.TABLE,
+) -> None:
+    """Show the formats of graphs that are read and written, with their extensions.
+
+    Text may be packed as .gz, .zst, .bz2, .xz or .zip.
+
+    Example: anykg data formats
+    """
+    from anykg.io.formats import formats
+
+    rows = list(formats().values())
+    if format is TextFormat.JSON:
+        typer.echo(
+            json.dumps(
+                [
+                    {"name": row.name, "extensions": list(row.suffixes), "written": row.write is not None}
+                    | {"streamed": row.stream is not None, "summary": row.summary}
+                    for row in rows
+                ]
+            )
+        )
+        return
+    table = Table(Column("name", no_wrap=True), Column("extensions", overflow="fold"), "written", "what it is")
+    for row in sorted(rows, key=lambda row: row.name):
+        table.add_row(row.name, " ".join(row.suffixes), "yes" if row.write is not None else "", row.summary)
+    Console().print(table)
+
+
+@app.command()
+@takes_reading()
+def convert(
+    graph: Annotated[str, typer.Argument(metavar="GRAPH", help="A file, a folder, an address, a database, a dataset.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="The file to write; its extension says the format.")],
+    to: Annotated[str | None, typer.Option(help="The format to write; see `anykg data formats`.")] = None,
+    *,
+    reading: Reading,
+    data_dir: DataDir = None,
+) -> None:
+    """Read a graph and write it in another format. What is written is read back as the same names.
+
+    Example: anykg data convert people.csv people.ttl
+
+    Example: anykg data convert bolt://localhost:7687 movies.parquet --drop "PREDICTED_*"
+    """
+    from anykg.io.catalog import load_graph
+    from anykg.io.formats import by_name
+    from anykg.io.write import format_of, graph_extensions, write_graph
+
+    refuse_overwrite(out, graph)
+    chosen = by_name(format_of(out, to, graph_extensions()))
+    loaded = load_graph(graph, data_dir, **reading)
+    write_graph(loaded, out, chosen.name)
+    sizes = f"{len(loaded):,} facts, {loaded.num_entities:,} entities, {loaded.num_relations:,} relations"
+    say(f"Wrote {sizes} to {out} ({chosen.name}).")
+
+
+@app.command()
+@takes_reading()
+def diff(
+    old: Annotated[str, typer.Argument(metavar="A", help="The graph as it was.")],
+    new: Annotated[str, typer.Argument(metavar="B", help="The graph as it is.")],
+    format: Rows = None,
+    out: RowsOut = None,
+    *,
+    reading: Reading,
+    data_dir: DataDir = None,
+) -> None:
+    """Show the facts that graph B has and A has not, and the other way round, by name.
+
+    Example: anykg data diff monday.tsv tuesday.tsv --out changes.tsv
+    """
+    from anykg.answers.difference import diff as compare
+    from anykg.io.catalog import load_graph
+
+    written_as = chosen_format(format, out, old, new)
+    graphs = [load_graph(name, data_dir, **reading) for name in (old, new)]
+    write_result(compare(*graphs), written_as, out)
 
 
 @app.command()

@@ -59,6 +59,10 @@ def evaluate(
     task: Annotated[TaskName, typer.Option(help="Ask for entities or for relations.")] = TaskName.NODE,
     protocol: Annotated[str, typer.Option(help="paper, paper-ingram or full.")] = "paper",
     sides: Annotated[SideName | None, typer.Option(help="Ask for tails, heads or both.")] = None,
+    replacement: Annotated[
+        bool | None,
+        typer.Option("--replacement/--distinct", help="Draw negative relations with replacement, or distinct ones."),
+    ] = None,
     ties: Annotated[str | None, typer.Option(help="realistic, optimistic, pessimistic, random or rounded.")] = None,
     seed: Annotated[int, typer.Option(help="Draws the candidates.")] = 0,
     limit: Annotated[int | None, typer.Option(help="Only a sample of this many test triplets.", min=1)] = None,
@@ -90,6 +94,7 @@ def evaluate(
             task=task.value,
             protocol=protocol,
             sides=sides.value if sides else None,
+            replacement=replacement,
             ties=ties,
             seed=seed,
             limit=limit,

@@ -11,7 +11,7 @@ from anykg.cli.options import DataDir, Device, GraphName, ModelName, Trust
 from anykg.cli.reading import Reading, takes_reading
 
 EXAMPLES = """
-Train a model a little further on your graph, and keep that only if it helps on facts it did not see.
+Train a model further on your graph, and keep the new weights only if they do better on hidden facts.
 
 Examples:
 
@@ -30,30 +30,26 @@ def register(app: typer.Typer) -> None:
 def finetune(
     graph: GraphName,
     out: Annotated[Path, typer.Option(help="The folder to write to.")],
-    minutes: Annotated[float, typer.Option(help="How long to train.")] = 5.0,
+    minutes: Annotated[float, typer.Option(help="Time to train.")] = 5.0,
     model: ModelName = "anykg-small",
-    seed: Annotated[int, typer.Option(help="Everything random follows from it.")] = 0,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on where a stopped run left off.")] = False,
+    seed: Annotated[int, typer.Option(help="Seeds everything random.")] = 0,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue a training that was stopped.")] = False,
     device: Device = "cpu",
     *,
     reading: Reading,
     data_dir: DataDir = None,
     trust: Trust = False,
 ) -> None:
-    from rich.console import Console
-
     from anykg.answers.calibration import digest_of
+    from anykg.cli.loading import graph_named, model_named
+    from anykg.cli.output import note, say
     from anykg.cli.progress import progress_bar
-    from anykg.devices import device_named
-    from anykg.io.catalog import load_graph
-    from anykg.models.store import folder_of, load_model, read_description
+    from anykg.models.store import folder_of, read_description
     from anykg.training.finetune import finetune as run
 
-    place = device_named(device)
-    loaded = load_model(model, trust=trust).to(place)
+    loaded = model_named(model, device, trust)
     name = read_description(folder_of(model))["model"]
-    targets = load_graph(graph, data_dir, **reading)
-    console = Console(stderr=True)
+    targets = graph_named(graph, data_dir, reading)
     with progress_bar(f"seconds of training {model}") as advance:
         outcome = run(
             name,
@@ -66,15 +62,13 @@ def finetune(
             seed=seed,
             resume=resume,
             on_time=lambda spent, total: advance(int(min(spent, total)), int(total)),
-            on_epoch=lambda record: console.print(
-                "  ".join(f"{key} {value:.4g}" for key, value in record.items()), highlight=False
-            ),
+            on_epoch=lambda record: note("  ".join(f"{key} {value:.4g}" for key, value in record.items())),
         )
-    typer.echo(
-        f"{outcome.steps:,} steps. On {outcome.facts:,} hidden facts, all entities ranked: MRR {outcome.before:.3f} "
-        f"before, {outcome.after:.3f} after."
+    say(
+        f"{outcome.steps:,} steps. MRR on {outcome.facts:,} hidden facts, ranked among all entities: "
+        f"{outcome.before:.3f} before, {outcome.after:.3f} after."
     )
     if outcome.better:
-        typer.echo(f"Saved the new weights to {out}. Next: anykg predict {graph} --model {out} ...")
+        say(f"Saved the new weights to {out}. Next: anykg predict {graph} --model {out} ...")
     else:
-        typer.echo(f"That is no better, so {out} holds the original weights of {model}; go on using {model}.")
+        say(f"That is not better, so {out} holds the original weights of {model}; keep using {model}.")

@@ -8,13 +8,15 @@ from typing import Annotated
 import typer
 
 EXAMPLES = """
-Turn a published checkpoint of Ultra, ISDEA+ or InGram into a model folder.
+Turn a published checkpoint of Ultra, TRIX, ISDEA+ or InGram into a model folder.
 
 Examples:
 
   anykg import-weights ultra_3g.pth --out models/ultra_3g
 
   anykg evaluate models/ultra_3g EN-FR
+
+  anykg import-weights trix_entity.pth trix_relation.pth --out models/trix
 """
 
 
@@ -24,7 +26,7 @@ def register(app: typer.Typer) -> None:
 
 
 def import_weights(
-    file: Annotated[Path, typer.Argument(help="A .pth or .safetensors file.")],
+    files: Annotated[list[Path], typer.Argument(help="A .pth or .safetensors file, or the two files of TRIX.")],
     out: Annotated[Path, typer.Option(help="The folder to write to.")],
 ) -> None:
     from anykg.errors import ConfigError
@@ -34,8 +36,10 @@ def import_weights(
 
     if (out / MODEL_FILE).exists():
         raise ConfigError(f"{out}: holds a model already; give another --out.")
-    name, model = read(file)
-    save_description(out, name, model, {"imported_from": file.name, "made_with": provenance()})
+    name, model = read(*files)
+    save_description(
+        out, name, model, {"imported_from": ", ".join(file.name for file in files), "made_with": provenance()}
+    )
     save_weights(out, model, {})
     count = sum(parameter.numel() for parameter in model.parameters())
     typer.echo(f"Saved {name} with {count:,} parameters to {out}.")

@@ -22,12 +22,14 @@ from anykg.cli import (
     explain,
     finetune,
     import_weights,
+    mcp,
     models,
     predict,
     reproduce,
     rules,
     schema,
     score,
+    serve,
     train,
     verify,
 )
@@ -57,6 +59,8 @@ for module in (
     verify,
     models,
     import_weights,
+    serve,
+    mcp,
     reproduce,
     demo,
 ):

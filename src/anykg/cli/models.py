@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -9,13 +10,17 @@ import typer
 from anykg.cli.options import Trust
 
 EXAMPLES = """
-List the models, or the settings of one. Installed packages can add models (entry point `anykg.models`).
+List the models, or the settings of one; average the weights of several runs.
+
+Installed packages can add models (entry point `anykg.models`).
 
 Examples:
 
   anykg models
 
   anykg models gin
+
+  anykg models average runs/one runs/two --out runs/mean
 """
 
 
@@ -25,7 +30,10 @@ def register(app: typer.Typer) -> None:
 
 
 def models(
-    name: Annotated[str | None, typer.Argument(help="A model's name or MODULE:CLASS.")] = None,
+    names: Annotated[
+        list[str] | None, typer.Argument(help="A model's name or MODULE:CLASS; or `average` and several models.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="For `average`: the folder to write to.")] = None,
     trust: Trust = False,
 ) -> None:
     from dataclasses import fields
@@ -33,12 +41,19 @@ def models(
     from rich.console import Console
     from rich.table import Table
 
+    from anykg.errors import ConfigError
     from anykg.models.recipe import Recipe
     from anykg.models.registry import MODELS
     from anykg.models.store import folder_of, read_description, shipped
     from anykg.settings import describe
 
     console = Console()
+    if names and names[0] == "average":
+        _average(names[1:], out, trust)
+        return
+    if names and len(names) > 1:
+        raise ConfigError(f"Expected one model, found {', '.join(names)}.")
+    name = names[0] if names else None
     if name is None:
         table = Table("model", "what it does", box=None)
         for key, summary in MODELS.summaries().items():
@@ -63,6 +78,16 @@ def models(
         setting = helps[field.name]
         table.add_row(_flag(field.name), str(getattr(model.recipe, field.name)), setting.kind, setting.help)
     console.print(table)
+
+
+def _average(names: list[str], out: Path | None, trust: bool) -> None:
+    from anykg.errors import ConfigError
+    from anykg.models.average import average_weights
+
+    if out is None:
+        raise ConfigError("anykg models average needs --out, the folder to write to.")
+    average_weights(names, out, trust=trust)
+    typer.echo(f"Saved the mean of {len(names)} models to {out}.")
 
 
 def _flag(name: str) -> str:

@@ -119,11 +119,11 @@ def write_result(result: Result, format: str | None, out: Path | None = None, *,
     if format == "json":
         text = result.to_json() + "\n"
         if out is None:
-            typer.echo(text, nl=False)
+            _data(text)
         else:
             write_text(out, text)
     elif format is not None and out is None:
-        typer.echo(encode_rows(frame, format).decode(), nl=False)
+        _data(encode_rows(frame, format).decode())
     elif format is not None and out is not None:
         write_rows(frame, out, format)
     elif nothing is not None and frame.is_empty():
@@ -133,6 +133,11 @@ def write_result(result: Result, format: str | None, out: Path | None = None, *,
     if out is not None:
         say(f"Wrote {frame.height:,} rows to {out}.")
     _notes(result)
+
+
+def _data(text: str) -> None:
+    """Print data: as it is to a file or another program, but escaped to a terminal."""
+    typer.echo(printable(text, lines=True, tabs=True) if sys.stdout.isatty() else text, nl=False)
 
 
 def _notes(result: Result) -> None:

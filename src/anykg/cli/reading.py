@@ -1,4 +1,4 @@
-"""How to read a file of triples, as options of every command that takes one."""
+"""How to read a graph, as options of every command that takes one."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ import typer
 
 from anykg.io.catalog import Reading
 
+PANEL = "Reading the graph"
+
 
 class Literals(StrEnum):
     """What becomes of statements about literals."""
@@ -21,33 +23,76 @@ class Literals(StrEnum):
     KEEP = "keep"
 
 
-OPTIONS = {
-    "columns": Annotated[str | None, typer.Option(help="What a file's columns hold, such as hrt or h_rt.")],
-    "separator": Annotated[str | None, typer.Option(help="tab, comma, pipe, semicolon, space or one character.")],
-    "header": Annotated[
-        bool | None, typer.Option("--header/--no-header", help="Whether the first line names the columns.")
+class Names(StrEnum):
+    """How IRIs are shown."""
+
+    FULL = "full"
+    PREFIXED = "prefixed"
+
+
+def _option(*flags: str, help: str) -> Any:
+    return typer.Option(*flags, help=help, rich_help_panel=PANEL)
+
+
+def _one_relation(*flags: str) -> Any:
+    return Annotated[str | None, _option(*flags, help="The name of the only relation, if links have no types.")]
+
+
+OPTIONS: dict[str, Any] = {
+    "format": Annotated[
+        str | None, _option("--input-format", help="The format, if not told right; see `anykg data formats`.")
     ],
-    "literals": Annotated[Literals | None, typer.Option(help="RDF statements about literals.")],
-    "labels": Annotated[Path | None, typer.Option(help="A file of names and their labels.")],
+    "columns": Annotated[
+        str | None,
+        _option(help="Head, relation and tail: hrt, h_tr, or person,role,company by name, letter or number."),
+    ],
+    "separator": Annotated[str | None, _option(help="tab, comma, pipe, semicolon, space or one character.")],
+    "header": Annotated[bool | None, _option("--header/--no-header", help="Whether the first line names the columns.")],
+    "relation": _one_relation("--relation", "--one-relation"),
+    "where": Annotated[
+        list[str] | None, _option(help='A condition on other columns, such as "confidence >= 0.7"; repeatable.')
+    ],
+    "keep": Annotated[list[str] | None, _option(help="Read only this relation, * for any text; repeatable.")],
+    "drop": Annotated[list[str] | None, _option(help="Leave this relation out, * for any text; repeatable.")],
+    "literals": Annotated[Literals | None, _option(help="Statements about literals: leave out, or make entities.")],
+    "bins": Annotated[int | None, _option(help="Make numeric literals this many ranges for each relation.")],
+    "labels": Annotated[Path | None, _option(help="A file of names and their labels, or of nodes.")],
+    "language": Annotated[str | None, _option(help="The language of labels to prefer; default: en.")],
+    "names": Annotated[Names | None, _option(help="IRIs in full, or shortened by the prefixes of the file.")],
+    "query": Annotated[str | None, _option(help="For a database: the query for head, relation, tail, or its file.")],
+    "strict": Annotated[bool | None, _option("--strict", help="Refuse blank fields and comments.")],
 }
+WITHOUT_LABELS = ("labels", "language", "query")
+"""Options that mean nothing to a command that keeps no labels and reads files only."""
 
 
 def takes_reading(*, labels: bool = True) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command the options above, or all but labels; those that were given reach it as `reading`."""
-    options = {name: hint for name, hint in OPTIONS.items() if labels or name != "labels"}
+    """Give a command the options above, or all but those of labels; those that were given reach it as `reading`.
+
+    An option of the same name that the command has itself, such as --strict and --relation, is its own.
+    """
 
     def wrap(command: Callable[..., None]) -> Callable[..., None]:
         signature = inspect.signature(command, eval_str=True)
         own = [parameter for parameter in signature.parameters.values() if parameter.name != "reading"]
+        taken = {parameter.name for parameter in own}
+        options = {
+            name: hint
+            for name, hint in OPTIONS.items()
+            if (labels or name not in WITHOUT_LABELS) and not (name == "strict" and name in taken)
+        }
+        if "relation" in taken:
+            options["relation"] = _one_relation("--one-relation")
+        argument = {name: f"reading_{name}" if name in taken else name for name in options}
         added = [
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=hint)
+            inspect.Parameter(argument[name], inspect.Parameter.KEYWORD_ONLY, default=None, annotation=hint)
             for name, hint in options.items()
         ]
 
         @wraps(command)
         def run(**values: Any) -> None:
-            chosen = {name: values.pop(name) for name in options}
-            reading = {name: value for name, value in chosen.items() if value is not None}
+            chosen = {name: values.pop(argument[name]) for name in options}
+            reading = {name: value for name, value in chosen.items() if value not in (None, [], ())}
             command(**values, reading=reading)
 
         run.__signature__ = signature.replace(parameters=[*own, *added])  # type: ignore[attr-defined]

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from anykg.cli.options import DataDir
+from anykg.cli.output import note, say
 
 if TYPE_CHECKING:
     from anykg.benchmarks.experiment import Cell, Experiment
 
 EXAMPLES = """
-Run one of the paper's tables or figures and set our figures beside the paper's.
+Run one of the paper's tables or figures and compare the results with the published ones.
 
-Finished runs are skipped and stopped ones resumed, so the same command can be given again, also several times at once.
+Finished runs are skipped and stopped ones resumed, so the command can be repeated, even several at the same time.
 
 Examples:
 
@@ -36,11 +37,11 @@ Examples:
   anykg reproduce zero-shot --models anykg-small,models/ultra_3g
 """
 
-NAMES = """pediatypes, negative-transfer, large, wikitopics, scaling, statistics or zero-shot; report writes all
-tables and docs/results.md anew from what there is."""
+NAMES = """pediatypes, negative-transfer, large, wikitopics, scaling, statistics or zero-shot; report rewrites all
+tables and docs/results.md from the results so far."""
 
-CLUSTER = """Run on the Ray cluster at this address (auto, HOST:PORT, or local for all cores here); its machines must
-share the folder of runs and have the datasets."""
+CLUSTER = """Run on the Ray cluster at this address (auto, HOST:PORT, or local for all cores of this machine); its
+machines must share the folder of runs and have the datasets."""
 
 
 def register(app: typer.Typer) -> None:
@@ -50,13 +51,13 @@ def register(app: typer.Typer) -> None:
 
 def reproduce(
     name: Annotated[str, typer.Argument(help=NAMES)],
-    models: Annotated[str | None, typer.Option(help="Only these models, with commas.")] = None,
-    tasks: Annotated[str | None, typer.Option(help="Only these tasks, with commas.")] = None,
-    seeds: Annotated[int | None, typer.Option(help="How many seeds, from 0.", min=1)] = None,
-    budget: Annotated[float | None, typer.Option(help="Start no run after so many minutes.")] = None,
-    runs: Annotated[Path, typer.Option(help="Where the runs live.")] = Path("runs"),
-    results: Annotated[Path, typer.Option(help="Where the results are kept.")] = Path("results"),
-    limit: Annotated[int | None, typer.Option(help="zero-shot: at most so many test triplets.", min=1)] = None,
+    models: Annotated[str | None, typer.Option(help="Only these models, separated by commas.")] = None,
+    tasks: Annotated[str | None, typer.Option(help="Only these tasks, separated by commas.")] = None,
+    seeds: Annotated[int | None, typer.Option(help="Number of seeds, from 0.", min=1)] = None,
+    budget: Annotated[float | None, typer.Option(help="Start no run after this many minutes.")] = None,
+    runs: Annotated[Path, typer.Option(help="Folder of runs.")] = Path("runs"),
+    results: Annotated[Path, typer.Option(help="Folder of results.")] = Path("results"),
+    limit: Annotated[int | None, typer.Option(help="zero-shot: at most this many test triplets.", min=1)] = None,
     data_dir: DataDir = None,
     cluster: Annotated[str | None, typer.Option(help=CLUSTER)] = None,
     page: Annotated[Path, typer.Option(help="report: the page to write.")] = Path("docs/results.md"),
@@ -78,7 +79,7 @@ def reproduce(
     part = whole.only(models.split(",") if models else None, tasks.split(",") if tasks else None, seeds)
 
     def tell(cell: Cell, text: str) -> None:
-        typer.echo(f"{cell.model.name} {cell.task} seed {cell.seed}: {text}")
+        say(f"{cell.model.name} {cell.task} seed {cell.seed}: {text}")
 
     if cluster is None:
         missing = run_all(part, runs, data_dir=data_dir, minutes=budget, tell=tell)
@@ -89,8 +90,8 @@ def reproduce(
     with claimed(results / whole.home, wait=True):  # another process may be gathering its own runs
         collect(part, runs, results)
         _write(whole, results)
-    unfinished = f"; {missing} runs are missing, give the command again" if missing else ""
-    typer.echo(f"Tables: {results / name / 'table.md'} and .csv{unfinished}.")
+    unfinished = f"; {missing} runs are missing, repeat the command" if missing else ""
+    say(f"Tables: {results / name / 'table.md'} and .csv{unfinished}.")
 
 
 def _write(experiment: Experiment, results: Path) -> None:
@@ -105,7 +106,7 @@ def _write(experiment: Experiment, results: Path) -> None:
 
         draw(experiment, found, results)
     elif experiment.plot:
-        typer.echo("No plots: matplotlib is not installed; run `pip install 'anykg[plot]'`.", err=True)
+        note("No plots: matplotlib is not installed; run `pip install 'anykg[plot]'`.")
 
 
 def _statistics(results: Path, data_dir: Path | None) -> None:
@@ -113,7 +114,7 @@ def _statistics(results: Path, data_dir: Path | None) -> None:
 
     statistics_table.run(results, data_dir)
     statistics_table.write_tables(results)
-    typer.echo(f"Tables: {results / statistics_table.NAME / 'table.md'} and .csv.")
+    say(f"Tables: {results / statistics_table.NAME / 'table.md'} and .csv.")
 
 
 def _report(results: Path, page: Path) -> None:
@@ -128,7 +129,7 @@ def _report(results: Path, page: Path) -> None:
     for name in EXPERIMENTS:
         _write(load_experiment(name), results)
     write_text(page, results_page(results))
-    typer.echo(f"Page: {page}. Tables: {results}/*/table.md and .csv.")
+    say(f"Page: {page}. Tables: {results}/*/table.md and .csv.")
 
 
 def _zero_shot(models: str | None, tasks: str | None, limit: int | None, results: Path, data_dir: Path | None) -> None:
@@ -147,6 +148,6 @@ def _zero_shot(models: str | None, tasks: str | None, limit: int | None, results
         results=results,
         limits=limits,
         data_dir=data_dir,
-        tell=typer.echo,
+        tell=say,
     )
-    typer.echo(f"Table: {write_table(results, limits)}.")
+    say(f"Table: {write_table(results, limits)}.")

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from anykg.cli.options import DataDir, GraphName
+from anykg.cli.options import DataDir, GraphName, Rows, RowsOut, Text
+from anykg.cli.output import TextFormat
 from anykg.cli.reading import Reading, takes_reading
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
-    from anykg.rules.mine import Measured
-    from anykg.rules.store import NamedRule, RuleSet
 
 app = typer.Typer(
     help="Rules over any entities and relations: mined on one graph, they apply to every other.", no_args_is_help=True
@@ -24,7 +18,7 @@ app = typer.Typer(
 
 MINE = """
 Find the clauses that hold in a graph: every shape up to a size, with its support, confidence and significance, and its
-best groundings in this graph's relations.
+best instances in this graph's relations.
 
 Examples:
 
@@ -46,7 +40,7 @@ Examples:
   anykg rules show "(E1, C2, E3) & (E3, C1, E2) => (E1, C1, E2)"
 """
 APPLY = """
-Predict with clauses alone: the triplets they imply that are not known, best first, and why.
+Predict with clauses alone: the unknown facts they imply, best first, and why.
 
 Examples:
 
@@ -56,13 +50,6 @@ Examples:
 
   anykg rules apply rules.json EN-FR --min-confidence 0.2 -k 100 --out new.tsv
 """
-
-
-class Format(StrEnum):
-    """How results are printed."""
-
-    TABLE = "table"
-    JSON = "json"
 
 
 class Order(StrEnum):
@@ -83,7 +70,7 @@ class Family(StrEnum):
     ATTRIBUTE = "attribute"
 
 
-Count = Annotated[int, typer.Option("-k", help="How many to print.", min=1)]
+Count = Annotated[int, typer.Option("-k", help="Number of rules to print.", min=1)]
 
 
 @app.command(help=MINE)
@@ -91,34 +78,36 @@ Count = Annotated[int, typer.Option("-k", help="How many to print.", min=1)]
 def mine(
     graph: GraphName,
     length: Annotated[int, typer.Option(help="Longest path in a clause, 1 to 3.", min=1, max=3)] = 3,
-    nulls: Annotated[int, typer.Option(help="Shuffled graphs for the significance; 0 for none.", min=0)] = 10,
-    min_support: Annotated[int, typer.Option(help="Facts that a grounding must explain.", min=1)] = 10,
+    nulls: Annotated[int, typer.Option(help="Shuffled graphs to measure significance; 0 for none.", min=0)] = 10,
+    min_support: Annotated[int, typer.Option(help="Facts that a rule in named relations must explain.", min=1)] = 10,
     k: Count = 20,
     seed: Annotated[int, typer.Option(help="Draws the shuffled graphs.")] = 0,
-    output: Annotated[Format, typer.Option("--format", help="How to print.")] = Format.TABLE,
-    out: Annotated[Path | None, typer.Option(help="Write all rules to this JSON file.")] = None,
+    output: Text = TextFormat.TABLE,
+    out: Annotated[Path | None, typer.Option(help="Write all rules to this JSON file, for show and apply.")] = None,
     *,
     reading: Reading,
     data_dir: DataDir = None,
 ) -> None:
+    from anykg.answers.rules import rules as run
+    from anykg.cli.loading import graph_named
+    from anykg.cli.output import note, refuse_overwrite, say, show, write_result
     from anykg.cli.progress import progress_bar
-    from anykg.io.catalog import load_graph
-    from anykg.rules.ground import best_groundings
-    from anykg.rules.mine import mine as run
-    from anykg.rules.store import as_json, rule_set, save_rules
 
-    loaded = load_graph(graph, data_dir, **reading)
+    refuse_overwrite(out, graph)
+    loaded = graph_named(graph, data_dir, reading)
     with progress_bar("mining") as advance:
-        clauses = run(loaded, length=length, nulls=nulls, seed=seed, progress=advance)
-    rules = rule_set(graph, loaded, clauses, best_groundings(loaded, length, min_support=min_support, count=1000))
+        found = run(loaded, length=length, nulls=nulls, min_support=min_support, seed=seed, progress=advance)
+    written = f"Wrote {len(found.rules.clauses)} clauses and {len(found.rules.groundings)} groundings to {out}."
     if out:
-        save_rules(rules, out)
-    if output is Format.JSON:
-        typer.echo(json.dumps(as_json(rules), indent=1, ensure_ascii=False))
+        found.save(out)
+    if output is TextFormat.JSON:
+        write_result(found, "json")
+        if out:
+            note(written)
         return
-    _print(rules, k, Order.CONFIDENCE, None)
+    show(*found.renderables(k))
     if out:
-        typer.echo(f"Wrote {len(rules.clauses)} clauses and {len(rules.groundings)} groundings to {out}.")
+        say(written)
 
 
 @app.command(help=SHOW)
@@ -126,20 +115,18 @@ def show(
     rules: Annotated[str, typer.Argument(help="A file of rules, or a clause in quotes.")],
     k: Count = 20,
     by: Annotated[Order, typer.Option(help="What to sort by.")] = Order.CONFIDENCE,
-    family: Annotated[Family | None, typer.Option(help="Only this kind of shape.")] = None,
+    family: Annotated[Family | None, typer.Option(help="Only shapes of this kind.")] = None,
 ) -> None:
-    from anykg.rules.clause import parse
-    from anykg.rules.store import load_rules
+    from anykg.answers.rules import MinedRules, described
+    from anykg.cli.output import say
+    from anykg.cli.output import show as print_parts
 
     if "=>" not in rules:
-        _print(load_rules(rules), k, by, family)
+        found = MinedRules.load(rules)
+        print_parts(*found.renderables(k, by.value, None if family is None else family.value))
         return
-    clause = parse(rules)
-    typer.echo(f"clause     {clause}")
-    typer.echo(f"canonical  {clause.canonical()}")
-    typer.echo(f"variables  {clause.num_entities} entities, {clause.num_relations} relations, all distinct")
-    head = "an attribute of E1" if clause.attribute else "a link from E1 to E2"
-    typer.echo(f"head       {head}" + ("; a tautology, the head is in the body" if clause.is_tautology else ""))
+    for name, text in described(rules).items():
+        say(f"{name:<11}{text}")
 
 
 @app.command(help=APPLY)
@@ -148,99 +135,22 @@ def apply(
     rules: Annotated[str, typer.Argument(help="A file of rules, or a clause in quotes.")],
     graph: GraphName,
     min_confidence: Annotated[
-        float,
-        typer.Option(help="Only clauses of which so many implied triplets were facts, where mined.", min=0, max=1),
+        float, typer.Option(help="Leave out clauses that were less confident where they were mined.", min=0, max=1)
     ] = 0.1,
-    k: Annotated[int, typer.Option("-k", help="How many triplets, the best first.", min=1)] = 20,
-    output: Annotated[Format, typer.Option("--format", help="How to print.")] = Format.TABLE,
-    out: Annotated[Path | None, typer.Option(help="Write to a .tsv, .csv, .jsonl or .parquet file.")] = None,
+    k: Annotated[int, typer.Option("-k", help="Number of facts.", min=1)] = 20,
+    format: Rows = None,
+    out: RowsOut = None,
     *,
     reading: Reading,
     data_dir: DataDir = None,
 ) -> None:
+    from anykg.answers.rules import apply_rules
+    from anykg.cli.loading import graph_named
+    from anykg.cli.output import chosen_format, write_result
     from anykg.cli.progress import progress_bar
-    from anykg.errors import ConfigError
-    from anykg.io.catalog import load_graph
-    from anykg.io.write import write_rows
-    from anykg.rules.apply import apply as run
-    from anykg.rules.clause import parse
-    from anykg.rules.store import load_rules
 
-    if out is not None and out.resolve() in (Path(graph).resolve(), Path(rules).resolve()):
-        raise ConfigError(f"--out: {out} is what is read, and would be lost; give another name.")
-    if "=>" in rules:
-        chosen = [(parse(rules), 1.0)]
-    else:
-        found = load_rules(rules).clauses
-        chosen = [(m.clause, m.confidence) for m in found if m.confidence >= min_confidence]
-        if not chosen:
-            best = max((m.confidence for m in found), default=0.0)
-            raise ConfigError(f"--min-confidence: no clause has {min_confidence}; the best one has {best:.3f}.")
-    loaded = load_graph(graph, data_dir, **reading)
+    written_as = chosen_format(format, out, graph, rules)
+    loaded = graph_named(graph, data_dir, reading)
     with progress_bar("applying") as advance:
-        rows = run(chosen, loaded, k=k, progress=advance)
-    if out:
-        write_rows(rows, out)
-        typer.echo(f"Wrote {len(rows)} triplets to {out}.")
-    elif output is Format.JSON:
-        typer.echo(json.dumps(rows.to_dicts(), indent=1, ensure_ascii=False))
-    elif rows.is_empty():
-        typer.echo("Nothing that is not known is implied.")
-    else:
-        for row in rows.iter_rows(named=True):
-            typer.echo(f"{row['score']:.3f}  ({row['head']}, {row['relation']}, {row['tail']})")
-            typer.echo(f"       because {row['because']}\n       by {row['clause']}")
-
-
-def _print(rules: RuleSet, k: int, by: Order, family: Family | None) -> None:
-    from rich.console import Console
-
-    console = Console(soft_wrap=not Console().is_terminal)
-    shown = [m for m in rules.clauses if family is None or m.family == family]
-    shown.sort(key=lambda m: -_value(m, by))
-    console.print(_clause_table(f"clauses on {rules.graph}, any entities and relations", shown[:k]))
-    if rules.groundings and family in (None, Family.PATH):
-        best = sorted(rules.groundings, key=lambda g: -_value(g, by))[:k]
-        console.print(_rule_table(f"rules in relations of {rules.graph}", best))
-
-
-def _value(rule: Measured | NamedRule, by: Order) -> float:
-    if by is Order.SUPPORT:
-        return rule.support
-    if by is Order.CONFIDENCE:
-        return rule.confidence
-    null = getattr(rule, "null", None)
-    if by is Order.Z and null is not None:
-        return float(null.z)
-    return rule.pca_confidence
-
-
-def _clause_table(title: str, rows: list[Measured]) -> Table:
-    table = _table(title, "clause", "family", "z")
-    for m in rows:
-        z = "" if m.null is None else f"{m.null.z:.1f}"
-        table.add_row(*_numbers(m), z, m.family, str(m.clause))
-    return table
-
-
-def _rule_table(title: str, rows: list[NamedRule]) -> Table:
-    from rich.text import Text
-
-    table = _table(title, "rule")
-    for rule in rows:
-        table.add_row(*_numbers(rule), Text(rule.rule))
-    return table
-
-
-def _table(title: str, last: str, *more: str) -> Table:
-    from rich.table import Table
-
-    table = Table(title=title, box=None, pad_edge=False, title_justify="left")
-    for name in ("support", "coverage", "conf.", "pca conf.", *reversed(more)):
-        table.add_column(name, justify="left" if name == "family" else "right")
-    table.add_column(last, overflow="fold")
-    return table
-
-
-def _numbers(rule: Measured | NamedRule) -> tuple[str, str, str, str]:
-    return f"{rule.support:,}", f"{rule.head_coverage:.3f}", f"{rule.confidence:.3f}", f"{rule.pca_confidence:.3f}"
+        found = apply_rules(rules, loaded, min_confidence=min_confidence, k=k, progress=advance)
+    write_result(found, written_as, out, nothing="No unknown fact is implied.")

@@ -94,7 +94,7 @@ def _whole(graph: str, data_dir: Path | None, reading: Reading) -> KnowledgeGrap
     """All facts: of a task, those of its four parts."""
     from anykg.io.catalog import load_graph, load_task, locate
 
-    if locate(graph, data_dir).is_file:
+    if locate(graph, data_dir).is_graph:
         return load_graph(graph, data_dir, **reading)
     task = load_task(graph, data_dir, **reading)
     return task.train.union(task.valid).union(task.observed).union(task.test)

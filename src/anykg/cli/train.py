@@ -26,7 +26,7 @@ Examples:
 
   anykg train ultra EN-FR FR-EN --weights anykg-small --loss softmax --out runs/further
 
-  anykg train trix one.tsv.gz another.tsv --keep last --mixture sqrt --out runs/trix
+  anykg train trix one.tsv.gz another.tsv --checkpoint last --mixture sqrt --out runs/trix
 
   torchrun --nproc-per-node 2 -m anykg train ultra EN-FR --out runs/ultra
 """

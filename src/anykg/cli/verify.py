@@ -11,7 +11,8 @@ from anykg.cli.options import DataDir, Trust
 from anykg.cli.reading import Reading, takes_reading
 
 EXAMPLES = """
-Rename entities and relations at random and see what that does to a model's scores.
+Rename entities and relations at random and see what that does to a model's scores; or look for a renaming that turns
+one graph into another.
 
 Examples:
 
@@ -20,7 +21,14 @@ Examples:
   anykg verify runs/gin --dataset EN-FR
 
   anykg verify my_module:MyModel --trust
+<<<<<<< HEAD
+
+  anykg verify --isomorphic one.tsv other.tsv
+=======
+>>>>>>> d16d1215ef0391db4cd835777d6143a06224a2f3
 """
+SHOWN = 10
+"""Renamed entities that are printed."""
 
 
 def register(app: typer.Typer) -> None:
@@ -30,14 +38,52 @@ def register(app: typer.Typer) -> None:
 
 @takes_reading()
 def verify(
-    model: Annotated[str, typer.Argument(help="A model's name, MODULE:CLASS, or a trained model's folder.")],
+    model: Annotated[
+        str | None, typer.Argument(help="A model's name, MODULE:CLASS, or a trained model's folder.")
+    ] = None,
     dataset: Annotated[str, typer.Option(help="The graph to rename.")] = "atlas",
     count: Annotated[int, typer.Option(help="How many triplets to compare.", min=2)] = 200,
     seed: Annotated[int, typer.Option(help="Draws the renaming and the triplets.")] = 0,
+    isomorphic: Annotated[
+        tuple[str, str] | None, typer.Option(metavar="A B", help="Compare two graphs instead of testing a model.")
+    ] = None,
     data_dir: DataDir = None,
     trust: Trust = False,
     *,
     reading: Reading,
+) -> None:
+    if (model is None) == (isomorphic is None):
+        raise typer.BadParameter("expected either MODEL or --isomorphic A B.")
+    if isomorphic is not None:
+        _compare(*isomorphic, data_dir, reading)
+    else:
+        assert model is not None
+        _verify_model(model, dataset, count, seed, data_dir, trust, reading)
+
+
+def _compare(one: str, other: str, data_dir: Path | None, reading: Reading) -> None:
+    """Say whether two graphs are isomorphic, and how to rename one into the other."""
+    from anykg.graph.isomorphism import find_isomorphism
+    from anykg.io.catalog import load_graph
+
+    first, second = (load_graph(name, data_dir, **reading) for name in (one, other))
+    found = find_isomorphism(first, second)
+    if found is None:
+        typer.echo(
+            f"{one} and {other} are NOT isomorphic: no renaming of entities and relations turns one into the other."
+        )
+        raise typer.Exit(1)
+    typer.echo(f"{one} and {other} are isomorphic. A renaming that turns {one} into {other}:")
+    for kind, moved in (("relations", found.relations), ("entities", found.entities)):
+        names, renamed = (getattr(graph, kind) for graph in (first, second))
+        for old, new in enumerate(moved[:SHOWN]):
+            typer.echo(f"  {names.label(old)} -> {renamed.label(int(new))}")
+        if len(moved) > SHOWN:
+            typer.echo(f"  .. and {len(moved) - SHOWN:,} more {kind}")
+
+
+def _verify_model(
+    model: str, dataset: str, count: int, seed: int, data_dir: Path | None, trust: bool, reading: Reading
 ) -> None:
     import torch
 

@@ -62,8 +62,9 @@ class Ranked(NamedTuple):
 
     ranks: Ranks  # [F]
     scores: np.ndarray  # float32 [F]
+    questions: np.ndarray  # int64 [F], equal for facts that ask the same question
     best: Best | None
-    """`questions` are rows of the distinct questions, in no particular order."""
+    """Its `questions` are numbered like those of the facts, and in no particular order."""
 
 
 class Chunk(NamedTuple):
@@ -165,7 +166,7 @@ def rank_facts(
             tops.append(_best_of(chunk, graph, distinct.questions, best, known=False, limits=Limits()))
         done += len(mine)
         progress(done, len(facts))
-    return Ranked(Ranks(*ranks.T), scores, _joined(tops) if best else None)
+    return Ranked(Ranks(*ranks.T), scores, distinct.which, _joined(tops) if best else None)
 
 
 def rank_among(

@@ -20,6 +20,8 @@ from anykg.graph.keys import distinct, find, ranges
 from anykg.graph.vocabulary import Vocabulary
 
 T = TypeVar("T")
+LARGE = 100_000
+"""From so many rows on, names are numbered by a compiled loop, whose import takes a moment."""
 
 HEAD, RELATION, TAIL = range(3)
 COLUMNS = ("head", "relation", "tail")
@@ -74,6 +76,12 @@ class KnowledgeGraph:
             raise DataError(f"Expected as many heads as relations and tails, found {[len(c) for c in columns]}.")
         if any(column.null_count() for column in columns):
             raise DataError("Expected a name for every head, relation and tail, found a missing one.")
+        if len(columns[0]) > LARGE:
+            from anykg.graph.builder import GraphBuilder
+
+            builder = GraphBuilder()
+            builder.add(pl.DataFrame(dict(zip(("head", "relation", "tail"), columns, strict=True))))
+            return builder.graph()
         ends = pl.concat([columns[0], columns[2]])
         entities = Vocabulary("entity", ends.unique(maintain_order=True))
         kinds = Vocabulary("relation", columns[1].unique(maintain_order=True))

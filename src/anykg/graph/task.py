@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 
 from anykg.graph.graph import KnowledgeGraph
 
@@ -32,3 +33,21 @@ class Task:
             known = known.union(self.inference_valid)
         same = self.valid.entities == self.observed.entities and self.valid.relations == self.observed.relations
         return known.union(self.valid) if same else known
+
+
+def merge_tasks(tasks: Sequence[Task], name: str) -> Task:
+    """Join tasks into one, entities and relations by name.
+
+    Tasks may share facts: what one of them learns from or observes is not validated on or asked by another.
+    """
+    train, valid, observed, test = (
+        reduce(KnowledgeGraph.union, (getattr(task, part) for task in tasks))
+        for part in ("train", "valid", "observed", "test")
+    )
+    return Task(
+        name,
+        train=train,
+        valid=valid.subset(~train.contains(valid.triplets)),
+        observed=observed,
+        test=test.subset(~observed.contains(test.triplets)),
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from unicodedata import normalize
 
@@ -18,7 +18,8 @@ SHOWN = 3
 class Vocabulary(Sequence[str]):
     """An immutable list of distinct names; the position of a name is its id.
 
-    A name is looked up as it is; where that fails, as a label.
+    A name is looked up as it is; where that fails, as a label, then as a prefixed name (`wd:Q42`), if the file that the
+    names are from had prefixes.
 
     >>> Vocabulary("entity", ["Q142", "Q183"], labels=["France", "Germany"]).index("Germany")
     1
@@ -29,8 +30,10 @@ class Vocabulary(Sequence[str]):
         kind: str,
         names: pl.Series | Iterable[str],
         labels: pl.Series | Iterable[str | None] | None = None,
+        prefixes: Mapping[str, str] | None = None,
     ) -> None:
         self.kind = kind
+        self.prefixes = dict(prefixes or {})
         self.names = names if isinstance(names, pl.Series) else pl.Series(values=list(names), dtype=pl.String)
         if self.names.n_unique() != len(self.names):
             twice = self.names.filter(self.names.is_duplicated())[0]
@@ -51,7 +54,7 @@ class Vocabulary(Sequence[str]):
         return iter(self.names.to_list())
 
     def __contains__(self, name: object) -> bool:
-        return name in self._ids or name in self._ids_by_label
+        return name in self._ids or name in self._ids_by_label or self._prefixed(name) is not None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Vocabulary) and self.names.equals(other.names)
@@ -74,6 +77,8 @@ class Vocabulary(Sequence[str]):
         A name that is not there as it is written is compared after Unicode composition (NFC).
         """
         found = self._ids.get(name, self._ids_by_label.get(name))
+        if found is None:
+            found = self._prefixed(name)
         if found is not None:
             return found
         if self.labels is not None:
@@ -87,6 +92,13 @@ class Vocabulary(Sequence[str]):
     def nearest(self, name: str) -> list[str]:
         """Return the names and labels most like `name`."""
         return nearest(name, [*self._ids, *self._ids_by_label])
+
+    def _prefixed(self, name: object) -> int | None:
+        """The id of the name that a prefixed name stands for."""
+        if not self.prefixes or not isinstance(name, str) or ":" not in name:
+            return None
+        prefix, _, local = name.partition(":")
+        return self._ids.get(self.prefixes[prefix] + local) if prefix in self.prefixes else None
 
     def ids(self, names: pl.Series | Iterable[str]) -> np.ndarray:
         """The ids [len(names)] of many names or labels, int32; the first unknown one raises `UnknownName`."""
@@ -107,11 +119,16 @@ class Vocabulary(Sequence[str]):
         """The same names with labels looked up in `labels` (name -> label)."""
         if not labels:
             return self
-        return Vocabulary(self.kind, self.names, [labels.get(name) for name in self])
+        return Vocabulary(self.kind, self.names, [labels.get(name) for name in self], self.prefixes)
+
+    def with_prefixes(self, prefixes: Mapping[str, str]) -> Vocabulary:
+        """The same names, which prefixed names are looked up in as well."""
+        return Vocabulary(self.kind, self.names, self.labels, prefixes) if prefixes else self
 
     def take(self, ids: np.ndarray) -> Vocabulary:
         """The names at `ids`, in that order."""
-        return Vocabulary(self.kind, self.names.gather(ids), None if self.labels is None else self.labels.gather(ids))
+        labels = None if self.labels is None else self.labels.gather(ids)
+        return Vocabulary(self.kind, self.names.gather(ids), labels, self.prefixes)
 
     @cached_property
     def _ids(self) -> dict[str, int]:
@@ -122,8 +139,8 @@ class Vocabulary(Sequence[str]):
         """Ids by name and label with all accents composed."""
         found: dict[str, set[int]] = {}
         for known in (self._ids, self._ids_by_label):
-            for name, place in known.items():
-                found.setdefault(normalize("NFC", name), set()).add(place)
+            for name, index in known.items():
+                found.setdefault(normalize("NFC", name), set()).add(index)
         return found
 
     @cached_property

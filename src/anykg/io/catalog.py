@@ -1,8 +1,8 @@
 """Names of datasets, and where their files are.
 
-A name of the catalog, in any case, or a path works wherever a graph or a task is asked for; to read a folder called
-like a dataset, write ./NAME. Files are looked for below the directory given, then below $ANYKG_DATA, then in the
-user's cache. Nothing is downloaded here.
+A name of the catalog, in any case, a path, `-` for standard input, an address or a database works wherever a graph or a
+task is asked for; to read a folder called like a dataset, write ./NAME. Files of datasets are looked for below the
+directory given, then below $ANYKG_DATA, then in the user's cache. No dataset is downloaded here.
 """
 
 from __future__ import annotations
@@ -11,10 +11,12 @@ import os
 from collections.abc import Iterable, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypedDict, Unpack, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, Unpack, cast
 
 from anykg.errors import ConfigError, DataError, UnknownName, nearest
+from anykg.io import addresses
 from anykg.io.datasets import DATASETS, Dataset
+from anykg.io.options import Reading as Reading
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -34,29 +36,22 @@ else:
 _BY_NAME = {row.name.casefold(): row for row in DATASETS}
 
 
-class Reading(TypedDict, total=False):
-    """How to read a file of triplets; see `anykg.io.read.read_with_report`."""
-
-    columns: str
-    separator: str
-    header: bool
-    literals: Literal["drop", "keep"]
-    labels: Path | str
-
-
 class Located(NamedTuple):
     """Where something is that was asked for by name or path."""
 
     name: str
-    path: Path
-    """A file of triplets, a folder, or the common beginning of two folders."""
-    is_file: bool
+    path: Path | str
+    """A file of triplets, a folder, the common beginning of two folders, `-`, or an address."""
+    is_graph: bool
+    """Is it one graph, instead of a task with a training graph and facts to ask for?"""
+    parts: tuple[Located, ...] = ()
+    """The tasks that a mixture is merged from."""
 
 
 def load_task(name_or_path: str | Path, data_dir: Path | None = None, **reading: Unpack[Reading]) -> Task:
     """A task of the catalog, in a folder, or made of one file of triplets: a tenth to validate on, a tenth to ask."""
     located = locate(name_or_path, data_dir)
-    if located.is_file:
+    if located.is_graph:
         from anykg.graph.split import split_task
 
         return split_task(load_graph(name_or_path, data_dir, **reading), located.name)
@@ -66,7 +61,7 @@ def load_task(name_or_path: str | Path, data_dir: Path | None = None, **reading:
 def load_graph(name_or_path: str | Path, data_dir: Path | None = None, **reading: Unpack[Reading]) -> KnowledgeGraph:
     """The whole graph in a file; of a task, what is observed at inference."""
     located = locate(name_or_path, data_dir)
-    if located.is_file:
+    if located.is_graph:
         from anykg.io.read import read_graph
 
         graph = read_graph(located.path, **reading)
@@ -125,6 +120,8 @@ def as_task(source: GraphLike | Task, data_dir: Path | None = None, **reading: U
 
 def name_of(source: object) -> str:
     """Return what to call a graph-like in results: its name or file, else "graph"."""
+    if isinstance(source, str) and addresses.scheme_of(source):
+        return addresses.name_of(source)
     if isinstance(source, str | Path):
         return Path(source).name
     name = getattr(source, "name", None)
@@ -172,13 +169,27 @@ def locate(name_or_path: str | Path, data_dir: Path | None = None) -> Located:
         found = find(row, data_dir)
         if found is None:
             raise DataError(_not_here(row, data_dir))
-        return Located(row.name, found, row.layout == "graph")
+        parts = tuple(Located(part.name, found.parent / part.place, False) for part in row.parts)
+        return Located(row.name, found, row.layout == "graph", parts)
+    if name == "-":
+        return Located("standard input", name, True)
+    if addresses.scheme_of(name):
+        addresses.is_address(name)  # which refuses schemes that are not known
+        return Located(addresses.name_of(name), name, True)
     path = Path(name).expanduser()
-    if path.is_file():
-        return Located(path.name, path, True)
+    if path.is_file() or addresses.is_database(path) or _is_graph_folder(path):
+        return Located(path.resolve().name, path, True)
     if path.is_dir() or any(path.with_name(path.name + end).is_dir() for end in ("-trans", "-ind") if path.name):
         return Located(path.resolve().name, path, False)
     raise UnknownName("file, folder or dataset (`anykg data list` shows them all)", name, _near(name))
+
+
+def _is_graph_folder(path: Path) -> bool:
+    if not path.is_dir():
+        return False
+    from anykg.io.property_graphs import is_graph_folder
+
+    return is_graph_folder(path)
 
 
 def _read_task(located: Located, reading: Reading) -> Task:
@@ -189,12 +200,16 @@ def _read_task(located: Located, reading: Reading) -> Task:
             f"{located.path}: a folder in a public layout is read as it is, but {' and '.join(sorted(reading))} was "
             "given; that is for a single file."
         )
+    if located.parts:
+        from anykg.graph.task import merge_tasks
+
+        return merge_tasks([read_task(part.path, part.name) for part in located.parts], located.name)
     return read_task(located.path, located.name)
 
 
 def _not_here(row: Dataset, data_dir: Path | None) -> str:
     directories = " or ".join(str(directory) for directory in data_dirs(data_dir))
-    if not row.source:
+    if not row.source and not row.parts:
         return (
             f"{row.name} is not in {directories}; it has no public address, so put its train.txt, valid.txt and "
             f"test.txt into {row.place} there."

@@ -1,10 +1,12 @@
-"""Triplets as delimited text: tabs, commas, pipes, semicolons or spaces; with or without a header; in any order.
+"""Tables as delimited text: tabs, commas, pipes, semicolons or spaces; with or without a header; in any order.
 
 How the file is written is told from its beginning. Then polars reads all of it at once; where there are quotes, or
 where that does not give whole rows, a slower reader goes through the lines and either reads them or says which one is
-wrong. Names in tab-separated files are taken as they are, quotes and all, as is the habit there; elsewhere quotes
-enclose a name, as in CSV, and spaces around a name without quotes are not part of it. A line without any name is
-skipped. No line is taken for a comment.
+wrong. Names in tab-separated files are taken as they are, quotes and all, as is usual there; elsewhere quotes enclose
+a name, as in CSV, and spaces around a name without quotes are not part of it.
+
+A line that starts with # or % is a comment if it has another number of fields than the others, or stands in a block of
+such lines at the top that are not all facts.
 """
 
 from __future__ import annotations
@@ -12,26 +14,38 @@ from __future__ import annotations
 import csv
 import io
 import itertools
+import re
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import polars as pl
 
 from anykg.errors import ConfigError, DataError
+from anykg.io.columns import (
+    PROPERTIES,
+    TELLING,
+    THINGS,
+    Roles,
+    by_choice,
+    by_header,
+    check_choice,
+    plain,
+    question,
+)
+from anykg.io.options import ReadOptions
+from anykg.io.parsed import Parsed, of_roles
 from anykg.io.source import SAMPLE_BYTES, Source
+from anykg.io.source import decode as decode
+from anykg.io.where import columns_of
 
 SEPARATORS = {"tab": "\t", "comma": ",", "pipe": "|", "semicolon": ";", "space": " "}
-_BLANKS = " \t"
-HEADERS = {
-    "h": "head subject source from start h s subj src entity1 node1 head_id subject_id source_id start_id",
-    "r": "relation predicate rel property edge r p type relationship relation_type edge_type relation_id",
-    "t": "tail object target to end t o obj dst dest destination entity2 node2 tail_id object_id target_id end_id",
-}
-"""Words that name columns, in any case; neo4j writes them with a colon before."""
-FIELDS = {"h": "head", "r": "relation", "t": "tail"}
+COMMENT = ("#", "%")
 LABEL_HEADERS = ({"id", "name", "entity", "relation", "iri", "uri", "key"}, {"label", "title", "description"})
 SHOWN = 80
+_BLANKS = " \t"
+_WORD = re.compile(r"[:_#]?[A-Za-z][\w .:;()/-]{0,40}")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
 @dataclass(frozen=True)
@@ -39,9 +53,14 @@ class Dialect:
     """How a delimited file is written."""
 
     separator: str
-    columns: str
-    """What each column holds: h, r, t, or _ for a column that is not read."""
-    header: bool
+    width: int
+    header: bool = False
+    names: tuple[str, ...] | None = None
+    """The names in the header."""
+    skip: int = 0
+    """Lines before the header or the first row that are comments or counts."""
+    counted: bool = False
+    """Is the first line the number of rows, as in OpenKE's files?"""
 
     @property
     def quoted(self) -> bool:
@@ -53,86 +72,314 @@ class Dialect:
         """A word for the separator."""
         return next((name for name, character in SEPARATORS.items() if character == self.separator), self.separator)
 
+    @property
+    def columns(self) -> list[str]:
+        """A name for each column: those of the header, else numbers from 1; repeated names get their number."""
+        names = list(self.names or ())[: self.width]
+        names += [""] * (self.width - len(names))
+        return [
+            name if name and names.index(name) == index else f"{name}{index + 1}" for index, name in enumerate(names)
+        ]
 
-def parse_triplets(
-    source: Source, columns: str | None = None, separator: str | None = None, header: bool | None = None
-) -> tuple[pl.DataFrame, Dialect]:
-    """The names in a delimited file as columns head, relation, tail, and how the file is written."""
-    if columns is not None:
-        check_columns(columns)
-    dialect = _detect(source, columns, _character(separator), header)
-    table = _parse(source, dialect)
-    if table.is_empty():
-        found = "nothing below the header" if dialect.header else "only blank lines"
+
+def read(source: Source, options: ReadOptions) -> Parsed:
+    """The links in a delimited file."""
+    source = _single_separator(source)
+    dialect = detect(source, options)
+    if not any(_split(_sample(source), dialect.separator)):
+        raise DataError(f"{source.path}: expected a triplet on each line, found only blank lines.")
+    parsed = _parsed(source, dialect, choose_roles(source, dialect, options), options)
+    if parsed.frame.is_empty():
+        found = "nothing below the header" if dialect.header else "only comments"
         raise DataError(f"{source.path}: expected a triplet on each line, found {found}.")
-    return table.select(pl.col(letter).alias(FIELDS[letter]) for letter in "hrt"), dialect
+    return parsed
+
+
+def stream(sources: Iterator[Source], options: ReadOptions) -> Iterator[Parsed]:
+    """The links in the parts of a delimited file; how it is written is told from the first."""
+    dialect: Dialect | None = None
+    roles: Roles | None = None
+    for source in sources:
+        source = _single_separator(source)
+        if dialect is None or roles is None:
+            dialect = detect(source, options)
+            roles = choose_roles(source, dialect, options)
+            yield _parsed(source, dialect, roles, options)
+        else:
+            yield _parsed(source, replace(dialect, skip=0, header=False, counted=False), roles, options)
+
+
+def _parsed(source: Source, dialect: Dialect, roles: Roles, options: ReadOptions) -> Parsed:
+    names = dialect.columns
+    wanted = sorted({*roles.used(), *(names.index(name) for name in columns_of(options.where, names))})
+    frame, left_out = parse_rows(source, dialect, wanted, required=(roles.head, roles.relation, roles.tail))
+    if options.strict:
+        _refuse_blanks(source, dialect, roles, frame, left_out["comments"])
+    parsed = of_roles(
+        frame,
+        roles,
+        names,
+        format="delimited",
+        separator=dialect.separator_name,
+        header=dialect.header,
+        left_out=left_out,
+    )
+    if dialect.counted:
+        parsed = parsed.but(notes=("the first line counts the rows, as OpenKE's files do, so columns are h, t, r",))
+    return parsed
 
 
 def parse_labels(source: Source) -> dict[str, str]:
-    """Labels by name, from a file of two columns; where a name comes twice, its first label counts."""
-    sample = _sample(source)
-    shares = {s: _part(Counter(map(len, _split(sample, s))), 2) for s in _candidates(source)}
-    separator = max(shares, key=shares.__getitem__)
-    first = next(_split(sample, separator), [])
-    header = len(first) == 2 and all(
-        field.strip().lower() in known for field, known in zip(first, LABEL_HEADERS, strict=True)
-    )
-    table = _parse(source, Dialect(separator, "nl", header)).unique("n", keep="first")
-    return dict(zip(table["n"].to_list(), table["l"].to_list(), strict=True))
+    """Labels by name, from a file of two columns or a list of nodes; a name's first label counts."""
+    dialect = detect(_single_separator(source), ReadOptions(), labels=True)
+    if dialect.header and dialect.names and dialect.width > 1:
+        name, label = _label_columns(source, dialect)
+    else:
+        name, label = 0, 1
+        if dialect.width != 2:
+            raise DataError(
+                f"{source.path}: expected a name and its label on each line, found {dialect.width} fields; give a file "
+                "of two columns, or one with a header that has id and name."
+            )
+    frame, _ = parse_rows(source, dialect, [name, label], required=())
+    columns = dialect.columns
+    pairs = frame.drop_nulls().unique(columns[name], keep="first")
+    return dict(zip(pairs[columns[name]].to_list(), pairs[columns[label]].to_list(), strict=True))
 
 
-def check_columns(columns: str) -> None:
-    """Refuse anything but h, r and t once each, with _ between them."""
-    if sorted(columns.replace("_", "")) != ["h", "r", "t"]:
-        raise ConfigError(
-            f"Expected columns to name h, r and t once each, with _ for a column to skip, as in 'hrt' or 'h_tr'; "
-            f"found {columns!r}."
+def _label_columns(source: Source, dialect: Dialect) -> tuple[int, int]:
+    """The columns of names and labels of a list of nodes with a header."""
+    words = [plain(name) for name in dialect.names or ()]
+    ids = [i for i, raw in enumerate(dialect.names or ()) if ":ID" in raw]
+    ids += [i for word in ("id", "name", "entity", "relation", "iri", "uri", "key", "curie") for i in _at(words, word)]
+    if not ids:
+        ids = [0]
+    titles = [
+        i for word in ("label", "name", "title", "display_name", "description") for i in _at(words, word) if i != ids[0]
+    ]
+    if not titles and dialect.width == 2:
+        titles = [1 - ids[0]]
+    if not titles:
+        raise DataError(
+            f"{source.path}: expected a column of labels called label, name or title, found "
+            f"{', '.join(dialect.names or ())}; rename the column that has them."
         )
+    return ids[0], titles[0]
 
 
-def header_columns(names: list[str]) -> str | None:
-    """What the columns called `names` hold, as in `Dialect.columns`; None unless all three are there.
-
-    Of three columns the one of a name not known is what the other two are not, if those are whole words.
-
-    >>> header_columns(["id", "Subject", "Object", "predicate"])
-    '_htr'
-    >>> header_columns([":START_ID", ":END_ID", "what"])
-    'htr'
-    """
-    columns = ""
-    for name in names:
-        word = name.strip().removeprefix(":").lower()
-        letter = next((letter for letter, known in HEADERS.items() if word in known.split()), "_")
-        columns += "_" if letter in columns else letter
-    missing = set("hrt") - set(columns)
-    if len(names) == 3 and len(missing) == 1 and min(map(len, names)) > 1:
-        columns = columns.replace("_", missing.pop())
-    return columns if set("hrt") <= set(columns) else None
+def _at(words: Sequence[str], word: str) -> list[int]:
+    return [words.index(word)] if word in words else []
 
 
 # -- how the file is written ------------------------------------------------------------------------------------
 
 
-def _detect(source: Source, columns: str | None, separator: str | None, header: bool | None) -> Dialect:
+def detect(source: Source, options: ReadOptions, *, labels: bool = False) -> Dialect:
+    """How a file is written, as far as the options do not say."""
+    if options.columns is not None:
+        check_choice(options.columns)
     sample = _sample(source)
+    skip, sample = _leading_comments(sample)
+    separator = _character(options.separator)
     candidates = [separator] if separator else _candidates(source)
-    if header is not False:
+    expected = 2 if labels else _expected_width(options)
+    counted = _is_counted(source, sample, candidates) and options.header is None
+    if counted:
+        skip, sample = skip + 1, sample.split("\n", 1)[1]
+    best = _separator(sample, candidates, expected, options)
+    rows = list(itertools.islice(_split(sample, best), 2000))
+    first = rows[0] if rows else []
+    widths = Counter(map(len, rows))
+    if options.columns and "," not in options.columns:
+        width = len(options.columns)
+    else:
+        width = 3 if widths[3] and not labels and widths.most_common(1)[0][1] == widths[3] else _mode(widths)
+    header = options.header
+    if header is None:
+        header = not counted and (_label_header(first) if labels else _is_header(rows, width))
+    names = tuple(field.strip().lstrip("#%").strip() if i == 0 else field.strip() for i, field in enumerate(first))
+    if header and len(first) > width:
+        width = len(first)
+    return Dialect(best, max(width, 1), header, names if header else None, skip, counted)
+
+
+def choose_roles(source: Source, dialect: Dialect, options: ReadOptions) -> Roles:
+    """Which columns are head, relation and tail; asks back where that is not clear."""
+    path, width = source.path, dialect.width
+    if options.columns is not None:
+        return by_choice(options.columns, dialect.names, width, options.relation, path)
+    if dialect.counted:
+        return Roles(0, 2, 1) if options.relation is None else Roles(0, None, 1)
+    rows = list(itertools.islice(_split(_leading_comments(_sample(source))[1], dialect.separator), 2000))
+    if dialect.header and dialect.names is not None:
+        roles = by_header(dialect.names)
+        if roles is not None and options.relation is not None:
+            return roles._replace(relation=None, unclear=False)
+        if roles is not None and not roles.unclear:
+            return roles
+        if options.header is not True or width != 3:
+            why = "it cannot be told which column is the relation" if roles is not None else ""
+            raise question(path, dialect.names, why=why)
+    elif width > 3 and all(len(row) == width and not row[-1] for row in rows):
+        return Roles(0, 1, 2) if width == 4 else _too_wide(source, dialect, rows)
+    if width == 2:
+        return _pair(source, dialect, rows, options)
+    if width == 3 and options.relation is not None:
+        raise ConfigError(
+            f"{path}: has three columns, so relation {options.relation!r} needs columns that say which two are head "
+            "and tail, such as --columns h_t."
+        )
+    if width != 3:
+        return _too_wide(source, dialect, rows)
+    _refuse_measures(source, rows[int(dialect.header) :])
+    return Roles(0, 1, 2)
+
+
+def _pair(source: Source, dialect: Dialect, rows: list[list[str]], options: ReadOptions) -> Roles:
+    """Two columns are links of one relation if people say so, or if some names are in both."""
+    pairs = [row for row in rows[int(dialect.header) :] if len(row) == 2]
+    linked = {row[0] for row in pairs} & {row[1] for row in pairs}
+    if options.relation is None and not linked:
+        raise DataError(
+            f"{source.path}: has two columns, {dialect.separator_name}-separated, with no name in both; if each line "
+            "is a link, give --one-relation NAME; if these are names and labels, give them with --labels beside a file "
+            "of facts; if fields are separated otherwise, use --separator."
+        )
+    return Roles(0, None, 1)
+
+
+def _too_wide(source: Source, dialect: Dialect, rows: list[list[str]]) -> Roles:
+    fields = next((row for row in rows if len(row) == dialect.width), rows[0] if rows else [])
+    raise DataError(
+        f"{source.path}:{dialect.skip + 1 + int(dialect.header)}: expected 3 {dialect.separator_name}-separated "
+        f"fields, found {len(fields)}: {_shown(fields, dialect)}. {_advice(fields, dialect, first=True)}"
+    )
+
+
+def _refuse_measures(source: Source, rows: list[list[str]]) -> None:
+    """Ask back where the middle column has many values and the last has few: ratings, or a relation that comes last."""
+    whole = [row for row in rows if len(row) == 3]
+    middle, last = {row[1] for row in whole}, {row[2] for row in whole}
+    if len(middle) > 20 and len(middle) > 5 * len(last):
+        raise DataError(
+            f"{source.path}: the second column has {len(middle)} different values in the first {len(whole)} rows and "
+            f"the third only {len(last)}, so the second does not look like the relation; use --columns htr if the "
+            "third is, --columns ht_ --one-relation NAME if all rows are of one relation, or --columns hrt as it is."
+        )
+
+
+def _expected_width(options: ReadOptions) -> int:
+    if options.columns and "," not in options.columns:
+        return len(options.columns)
+    return 2 if options.relation is not None and options.columns is None else 3
+
+
+def _separator(sample: str, candidates: list[str], expected: int, options: ReadOptions) -> str:
+    """The separator that makes the most regular rows."""
+    if options.header is not False:
         for candidate in candidates:
-            named = header_columns(next(_split(sample, candidate), []))
-            if named:
-                return Dialect(candidate, columns or named, True)
-    width = len(columns or "hrt")
+            first = next(_split(sample, candidate), [])
+            if len(first) > 2 and by_header(first) is not None:
+                return candidate
+    splitting = [candidate for candidate in candidates if len(next(_split(sample, candidate), [])) > 1]
+    candidates = splitting or candidates
     widths = {candidate: Counter(map(len, _split(sample, candidate))) for candidate in candidates}
     # Names with spaces in a tab-separated file may split evenly at the spaces as well, never the other way round. The
     # same goes for the separator that the extension promises. Lines of another width are complained about later.
     for promised, least in (("\t", 2), (candidates[0], 3)):
         if promised in widths and _regular(widths[promised], least) >= 0.5:
-            return Dialect(promised, columns or "hrt", bool(header))
-    best = max(candidates, key=lambda s: _part(widths[s], width))
-    if not widths[best][width]:
+            return promised
+    best = max(candidates, key=lambda s: _part(widths[s], expected))
+    if not widths[best][expected]:
         best = max(candidates, key=lambda s: _regular(widths[s], 2))
-    return Dialect(best, columns or "hrt", bool(header))
+    return best
+
+
+def _is_header(rows: list[list[str]], width: int) -> bool:
+    """Does the first row name the columns?"""
+    first, rest = [field.strip() for field in rows[0]] if rows else [], rows[1:]
+    if len(first) < 2:
+        return False
+    found = by_header(first)
+    words = [plain(field) for field in first]
+    things = sum(word in THINGS for word in words)
+    if found is not None and not (things >= 2 and len(first) == 3):
+        return True
+    if any(":ID" in field or field.startswith(":") for field in first):
+        return True
+    whole = [row for row in rest if len(row) == len(first)]
+    if not whole or len(set(first)) != len(first) or not all(_WORD.fullmatch(field) for field in first):
+        return False
+    columns = [{row[index] for row in whole} for index in range(len(first))]
+    if any(field in values for field in first for values in columns):
+        return False  # a name that comes again is data
+    if set(words) & TELLING or things >= 2 or (sum(word in PROPERTIES for word in words) >= 2):
+        return True
+    if any(all(_NUMBER.fullmatch(value) for value in values) for values in columns):
+        return True
+    changes = sum(first[i][:1].islower() and _mostly_capitals(columns[i]) for i in range(len(first)))
+    return len(whole) >= 5 and changes >= 2
+
+
+def _mostly_capitals(values: set[str]) -> bool:
+    return sum(value[:1].isupper() or value[:1].isdigit() for value in values) >= 0.9 * len(values)
+
+
+def _label_header(first: list[str]) -> bool:
+    words = [plain(field) for field in first]
+    if any(":ID" in field for field in first):
+        return True
+    if len(words) == 2:
+        return all(word in known for word, known in zip(words, LABEL_HEADERS, strict=True)) or words == ["id", "name"]
+    return len(set(words) & PROPERTIES) >= 2
+
+
+def _is_counted(source: Source, sample: str, candidates: list[str]) -> bool:
+    """Is the first line the number of the lines that follow, all of three integers?"""
+    first, _, rest = sample.partition("\n")
+    if not first.strip().isdigit() or not rest.strip():
+        return False
+    row = next(_split(rest, "\t" if "\t" in rest else " "), [])
+    lines = source.data.count(b"\n") - 1 + (not source.data.endswith(b"\n"))
+    return len(row) == 3 and all(field.isdigit() for field in row) and abs(int(first) - lines) <= 1
+
+
+def _leading_comments(sample: str) -> tuple[int, str]:
+    """How many lines at the top are comments, and what follows them.
+
+    A block of lines that all have as many fields as the first line after it, and no space after the sign, are facts;
+    a last line of it that names columns is a header.
+    """
+    lines = sample.split("\n")
+    count = next((i for i, line in enumerate(lines) if not line.lstrip("\r").startswith(COMMENT)), len(lines))
+    following = next((line for line in lines[count:] if line.strip()), "")
+    if not count or not following:
+        return 0, sample
+    separators = [s for s in SEPARATORS.values() if s in following]
+    block = lines[:count]
+    last = block[-1].rstrip("\r")
+    for separator in separators:
+        fields = [field.strip() for field in last.lstrip("#%").strip().split(separator)]
+        if len(fields) > 1 and by_header([field for field in fields if field]) is not None:
+            return count - 1, "\n".join(lines[count - 1 :])
+
+    def is_fact(line: str) -> bool:
+        return not line[1:2].isspace() and any(
+            line.count(s) == following.count(s) for s in separators if s in line and (s != " " or len(separators) == 1)
+        )
+
+    if all(is_fact(line) for line in block):
+        return 0, sample
+    return count, "\n".join(lines[count:])
+
+
+def _single_separator(source: Source) -> Source:
+    """MovieLens and its kin separate by ::, which is read as a tab."""
+    sample = source.data[:SAMPLE_BYTES]
+    first = sample.split(b"\n", 1)[0]
+    if first.count(b"::") < 2 or b"\t" in sample or b"," in first:
+        return source
+    return source._replace(data=source.data.replace(b"::", b"\t"))
 
 
 def _character(separator: str | None) -> str | None:
@@ -168,6 +415,10 @@ def _split(text: str, separator: str) -> Iterator[list[str]]:
         return
 
 
+def _mode(widths: Counter[int]) -> int:
+    return max(widths, key=widths.__getitem__, default=0)
+
+
 def _part(widths: Counter[int], width: int) -> float:
     """The part of the records that have `width` fields."""
     return widths[width] / max(widths.total(), 1)
@@ -175,20 +426,50 @@ def _part(widths: Counter[int], width: int) -> float:
 
 def _regular(widths: Counter[int], least: int) -> float:
     """The part of the records that have as many fields as most, if those are at least so many."""
-    width = max(widths, key=widths.__getitem__, default=0)
+    width = _mode(widths)
     return _part(widths, width) if width >= least else 0.0
 
 
 # -- its rows ---------------------------------------------------------------------------------------------------
 
 
-def _parse(source: Source, dialect: Dialect) -> pl.DataFrame:
-    """The columns that are read, each called by its letter."""
-    table = _parse_fast(source.data, dialect)
-    return _parse_lines(source, dialect) if table is None else table
+def parse_rows(
+    source: Source, dialect: Dialect, wanted: Sequence[int], *, required: Sequence[int | None]
+) -> tuple[pl.DataFrame, dict[str, int]]:
+    """The `wanted` columns, blank fields as nulls, and how many comments and repeated headers were skipped.
+
+    A row in which the `required` columns are all blank is not there. Headers come again in files that were put together
+    of several.
+    """
+    data, skipped = _after_lines(source.data, dialect.skip)
+    frame = _parse_fast(data, dialect, wanted)
+    comments = skipped - int(dialect.counted)
+    if frame is None:
+        rest = source._replace(data=data, first_line=source.first_line + skipped)
+        frame, found = _parse_lines(rest, dialect, wanted)
+        comments += found
+    names = dialect.columns
+    needed = [names[index] for index in required if index is not None]
+    if needed and any(frame[name].null_count() for name in needed):
+        frame = frame.filter(~pl.all_horizontal(pl.col(needed).is_null()))
+    left_out = {"comments": comments}
+    if dialect.names is not None and needed:
+        again = pl.all_horizontal(pl.col(name) == name for name in needed)
+        before = frame.height
+        frame = frame.filter(~again.fill_null(False))
+        left_out["repeated headers"] = before - frame.height
+    return frame, left_out
 
 
-def _parse_fast(data: bytes, dialect: Dialect) -> pl.DataFrame | None:
+def _after_lines(data: bytes, count: int) -> tuple[bytes, int]:
+    """The content after its first `count` lines."""
+    position = 0
+    for _ in range(count):
+        position = data.find(b"\n", position) + 1
+    return (data[position:], count) if count else (data, 0)
+
+
+def _parse_fast(data: bytes, dialect: Dialect, wanted: Sequence[int]) -> pl.DataFrame | None:
     """The rows as polars reads them; None if any is not whole, or polars could read it otherwise than we do."""
     if dialect.quoted and b'"' in data:
         return None  # polars accepts quotes that do not match
@@ -196,55 +477,79 @@ def _parse_fast(data: bytes, dialect: Dialect) -> pl.DataFrame | None:
         return None  # polars takes some of the others for line ends
     if dialect.separator == " " and any(run in b"\n" + data for run in (b"  ", b" \n", b" \r", b"\n ")):
         return None
-    wanted = [i for i, letter in enumerate(dialect.columns) if letter != "_"]
+    names = dialect.columns
     try:
         table = pl.read_csv(
-            data.lstrip(b"\r\n") if data[:1] in b"\r\n" else data,
+            data.lstrip(b"\r\n") if data[:1] in (b"\r", b"\n") else data,
             separator=dialect.separator,
             has_header=dialect.header,
-            schema={str(i): pl.String for i in range(len(dialect.columns))},
-            columns=wanted,
+            schema=dict.fromkeys(names, pl.String),
+            columns=list(wanted),
             quote_char=None,
         )
     except pl.exceptions.PolarsError:
         return None
-    table.columns = [dialect.columns[i] for i in wanted]
     if dialect.separator != "\t":
         table = table.select(pl.all().str.strip_chars_start(" ").str.strip_chars_end(_BLANKS))
-    if any(column.null_count() for column in table):
-        table = table.filter(~pl.all_horizontal(pl.all().is_null()))  # blank lines
-    return None if any(column.null_count() or (column == "").any() for column in table) else table
+    blank = any(column.null_count() or (column == "").any() for column in table)
+    if not blank:
+        return table
+    # polars fills short lines with nulls, so that these are told from blank fields by counting separators.
+    lines = data.count(b"\n") + (not data.endswith(b"\n"))
+    if data.count(dialect.separator.encode()) != lines * (dialect.width - 1):
+        return None
+    return table.with_columns(pl.when(pl.all() != "").then(pl.all()))
 
 
-def _parse_lines(source: Source, dialect: Dialect) -> pl.DataFrame:
-    """The same rows one by one; raises with the number of the first line that is wrong."""
-    path, width = source.path, len(dialect.columns)
-    rows: list[list[str]] = []
-    line = 0
+def _parse_lines(source: Source, dialect: Dialect, wanted: Sequence[int]) -> tuple[pl.DataFrame, int]:
+    """The same rows one by one, and how many comments; raises with the number of the first line that is wrong."""
+    path, width = source.path, dialect.width
+    rows: list[list[str | None]] = []
+    line = comments = 0
     before = source.first_line - 1
     records = _records(decode(source), dialect.separator)
-    wanted = [i for i, letter in enumerate(dialect.columns) if letter != "_"]
+    limit = csv.field_size_limit(1 << 30)
     try:
         for line, fields in itertools.islice(records, int(dialect.header), None):
             if len(fields) != width:
+                if fields[0].startswith(COMMENT):
+                    comments += 1
+                    continue
                 raise DataError(
                     f"{path}:{before + line}: expected {width} {dialect.separator_name}-separated fields, found "
                     f"{len(fields)}: {_shown(fields, dialect)}. {_advice(fields, dialect, first=not rows)}"
                 )
-            row = [fields[i] for i in wanted]
-            if "" in row:
-                raise DataError(
-                    f"{path}:{before + line}: expected a name in every field, found an empty one: "
-                    f"{_shown(fields, dialect)}."
-                )
-            rows.append(row)
+            rows.append([fields[i] or None for i in wanted])
     except csv.Error as error:
         raise DataError(
             f"{path}:{before + line + 1}: the quotes or line ends at or below this line are not those of CSV "
             f'({error}); write a quote within a quoted name as "".'
         ) from error
+    finally:
+        csv.field_size_limit(limit)
     columns = zip(*rows, strict=True) if rows else ([] for _ in wanted)
-    return pl.DataFrame([pl.Series(dialect.columns[i], c, pl.String) for i, c in zip(wanted, columns, strict=True)])
+    names = dialect.columns
+    frame = pl.DataFrame([pl.Series(names[i], c, pl.String) for i, c in zip(wanted, columns, strict=True)])
+    return frame, comments
+
+
+def _refuse_blanks(source: Source, dialect: Dialect, roles: Roles, frame: pl.DataFrame, comments: int) -> None:
+    """With --strict: raise with the line of the first comment or blank field."""
+    names = dialect.columns
+    needed = [index for index in (roles.head, roles.relation, roles.tail) if index is not None]
+    if not comments and not any(frame[names[index]].null_count() for index in needed):
+        return
+    for position, (line, fields) in enumerate(_records(decode(source), dialect.separator)):
+        where = f"{source.path}:{source.first_line - 1 + line}"
+        if fields[0].startswith(COMMENT) and (position < dialect.skip or len(fields) != dialect.width):
+            raise DataError(
+                f"{where}: expected a fact, found a comment: {_shown(fields, dialect)}; leave out --strict."
+            )
+        if position >= dialect.skip + dialect.header and any(not fields[index] for index in needed):
+            raise DataError(
+                f"{where}: expected a name in every field, found an empty one: {_shown(fields, dialect)}; leave out "
+                "--strict to skip such lines."
+            )
 
 
 def _records(text: str, separator: str) -> Iterator[tuple[int, list[str]]]:
@@ -279,24 +584,16 @@ def _shown(fields: list[str], dialect: Dialect) -> str:
 
 def _advice(fields: list[str], dialect: Dialect, first: bool) -> str:
     """What to do about a line; the first one tells what the others are like."""
-    if len(fields) > len(dialect.columns) and not first and dialect.quoted:
+    if len(fields) > dialect.width and not first and dialect.quoted:
         return f"If a name has a {dialect.separator_name} in it, put it in quotes."
-    if dialect.columns == "hrt" and len(fields) > 3 and dialect.separator != " ":
-        return f"Say what the columns are, as in --columns hrt{'_' * (len(fields) - 3)}."
+    if len(fields) > 3 and dialect.separator != " ":
+        skipped = "_" * (len(fields) - 3)
+        return (
+            f"Say what the columns are, as in --columns hrt{skipped}, or --columns ht_{skipped} --one-relation NAME if "
+            "all rows are of one relation."
+        )
     if dialect.separator == " ":
         return 'Put names with spaces in quotes ("New York"), or use --separator if spaces do not separate.'
     if len(fields) == 1:
         return "Use --separator space (or comma, pipe, semicolon, tab) if the fields are separated otherwise."
     return "Mend the line, or use --separator if the fields are separated otherwise."
-
-
-def decode(source: Source) -> str:
-    """The content as text; raises with the line that is not UTF-8."""
-    try:
-        return source.data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = source.data.count(b"\n", 0, error.start) + source.first_line
-        raise DataError(
-            f"{source.path}:{line}: expected UTF-8 text, found the byte 0x{source.data[error.start]:02x}; "
-            "save the file as UTF-8."
-        ) from error

@@ -6,6 +6,7 @@ its checksum compared where one is known, is renamed to its place. Of an archive
 
 from __future__ import annotations
 
+import base64
 import gzip
 import hashlib
 import http.client
@@ -15,6 +16,7 @@ import tarfile
 import tempfile
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 import zlib
 from collections.abc import Callable, Iterator, Mapping
@@ -26,11 +28,14 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from anykg.errors import InputError
+from anykg.io.addresses import shown
 from anykg.io.datasets import SUFFIXES, Dataset
 
 CHUNK = 1 << 16
 LARGEST = 1 << 30
 """No file of the catalog comes near this many bytes."""
+LARGEST_ADDRESS = 1 << 34
+"""A file at an address that people give may be larger."""
 
 Advance = Callable[[int, int | None], None]
 """Told the bytes that are there and, where known, how many there will be."""
@@ -72,6 +77,9 @@ def fetch(
 ) -> list[Fetched]:
     """Bring every file of a dataset into `data_dir`; what is there already is checked and kept."""
     checksums = known_checksums() if checksums is None else checksums
+    if dataset.parts:
+        fetched = (fetch(part, data_dir, checksums=checksums, advance=advance, pause=pause) for part in dataset.parts)
+        return [file for part in fetched for file in part]
     if dataset.family == "embedded":
         raise InputError(f"{dataset.name} comes with anykg and needs no download.")
     if not dataset.source:
@@ -95,6 +103,7 @@ def download(
     advance: Advance = lambda done, total: None,
     attempts: int = 4,
     pause: float = 1.0,
+    largest: int = LARGEST,
 ) -> None:
     """Download one file to `path`, going on from PATH.part where that exists.
 
@@ -107,7 +116,7 @@ def download(
             time.sleep(pause * 2 ** (attempt - 1))
         resumed = part.exists()
         try:
-            _receive(url, part, advance)
+            _receive(url, part, advance, largest)
         except _PassingError as error:
             problem = str(error)
             continue
@@ -117,9 +126,56 @@ def download(
             return
         part.unlink()
         if not resumed:  # a fresh copy that is wrong is wrong at the source; a resumed one may have begun wrong
-            raise InputError(f"{url}: {_difference(expected, found)}; it was not kept. Try again later.")
+            raise InputError(f"{shown(url)}: {_difference(expected, found)}; it was not kept. Try again later.")
         problem = "a part of it from an earlier attempt was wrong"
-    raise InputError(f"{url}: could not be downloaded ({problem}). Try again later: it goes on where it stopped.")
+    raise InputError(
+        f"{shown(url)}: could not be downloaded ({problem}). Try again later: it goes on where it stopped."
+    )
+
+
+def download_address(url: str, *, advance: Advance = lambda done, total: None, pause: float = 1.0) -> Path:
+    """The file at an address, in the user's cache; one that is there and has not changed since is not fetched again."""
+    import json
+
+    from platformdirs import user_cache_path
+
+    name = PurePosixPath(urllib.parse.unquote(urllib.parse.urlsplit(url).path)).name or "graph"
+    folder = user_cache_path("anykg") / "addresses" / hashlib.sha256(url.encode()).hexdigest()[:24]
+    path, notes = folder / name, folder / "version.json"
+    version = _version(url)
+    if path.is_file() and notes.is_file() and version is not None and json.loads(notes.read_text()) == version:
+        return path
+    with _writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        path.unlink(missing_ok=True)
+        if not notes.is_file() or json.loads(notes.read_text()) != version:
+            path.with_name(path.name + ".part").unlink(missing_ok=True)  # of another version
+        notes.write_text(json.dumps(version))
+    download(url, path, advance=advance, pause=pause, largest=LARGEST_ADDRESS)
+    return path
+
+
+def _version(url: str) -> dict[str, str] | None:
+    """What tells one version of a file from another; None where the server does not say."""
+    request = _prepared(url, method="HEAD")
+    try:
+        with urllib.request.urlopen(request, timeout=30) as response:
+            known = ("ETag", "Last-Modified", "Content-Length")
+            found = {name: response.headers[name] for name in known if response.headers.get(name)}
+    except (OSError, http.client.HTTPException, ValueError):
+        return None
+    return found if set(found) & {"ETag", "Last-Modified"} else None
+
+
+def _prepared(url: str, method: str = "GET") -> urllib.request.Request:
+    """A request whose credentials, if the address has some, are in its header instead."""
+    parts = urllib.parse.urlsplit(url)
+    headers = {"User-Agent": "anykg", "Accept-Encoding": "identity"}
+    if parts.username:
+        pair = f"{urllib.parse.unquote(parts.username)}:{urllib.parse.unquote(parts.password or '')}"
+        headers["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
+        url = urllib.parse.urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+    return urllib.request.Request(url, headers=headers, method=method)
 
 
 def extract(archive: Path, folder: Path, names: set[str], largest: int = LARGEST) -> None:
@@ -221,7 +277,7 @@ class _PassingError(Exception):
     """The connection failed in a way that may pass."""
 
 
-def _receive(url: str, part: Path, advance: Advance) -> None:
+def _receive(url: str, part: Path, advance: Advance, largest: int) -> None:
     """Append what is missing of `url` to `part`; raises `_PassingError` unless all of it is there."""
     done = part.stat().st_size if part.exists() else 0
     response = _request(url, done)
@@ -237,8 +293,8 @@ def _receive(url: str, part: Path, advance: Advance) -> None:
             for chunk in _chunks(response):
                 file.write(chunk)
                 done += len(chunk)
-                if done > LARGEST:
-                    raise InputError(f"{url}: refused, it is larger than any file expected.")
+                if done > largest:
+                    raise InputError(f"{shown(url)}: refused, it is larger than any file expected.")
                 advance(done, total)
             file.flush()
             os.fsync(file.fileno())
@@ -248,7 +304,7 @@ def _receive(url: str, part: Path, advance: Advance) -> None:
 
 def _request(url: str, done: int) -> http.client.HTTPResponse | None:
     """The answer to a request for what follows the first `done` bytes; None if nothing does."""
-    request = urllib.request.Request(url, headers={"User-Agent": "anykg", "Accept-Encoding": "identity"})
+    request = _prepared(url)
     if done:
         request.add_header("Range", f"bytes={done}-")
     try:
@@ -259,7 +315,7 @@ def _request(url: str, done: int) -> http.client.HTTPResponse | None:
         answer = f"the server answered {error.code} {error.reason}"
         if error.code >= 500 or error.code in (408, 429):
             raise _PassingError(answer) from error
-        raise InputError(f"{url}: {answer}; the address may have moved.") from error
+        raise InputError(f"{shown(url)}: {answer}; the address may have moved.") from error
     except (OSError, http.client.HTTPException) as error:
         raise _PassingError(str(getattr(error, "reason", error)) or type(error).__name__) from error
     return response

@@ -2,19 +2,23 @@
 
 IRIs are names as they are. A blank node is `_:` and its identifier; nodes that have none in the file are numbered in
 order, so that a file always gives the same names. A name that is no IRI becomes `urn:anykg:` and the percent-encoded
-name, and is decoded on the way back. `rdfs:label` gives labels, not facts. Named graphs are read as one.
+name, and is decoded on the way back: see `anykg.io.escapes`. Labels (`rdfs:label`, `skos:prefLabel`, `schema:name`) are
+not facts. Named graphs are read as one; the column `graph` says which a fact is from.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Literal, NamedTuple
-from urllib.parse import quote, unquote
+from collections.abc import Iterable, Iterator, Mapping
+from typing import IO, TYPE_CHECKING, Any
 
 import polars as pl
 
 from anykg.errors import DataError
+from anykg.io import ontology, wikibase
+from anykg.io.escapes import OWN, escaped, unescaped
+from anykg.io.options import ReadOptions
+from anykg.io.parsed import TRIPLET, Parsed
 from anykg.io.source import Source
 
 if TYPE_CHECKING:
@@ -22,48 +26,76 @@ if TYPE_CHECKING:
 
     from anykg.graph.graph import KnowledgeGraph
 
-OWN = "urn:anykg:"
 LABEL = "http://www.w3.org/2000/01/rdf-schema#label"
+LABELS = {
+    LABEL: 0,
+    "http://www.w3.org/2004/02/skos/core#prefLabel": 1,
+    "http://schema.org/name": 2,
+    "https://schema.org/name": 2,
+}
+"""Predicates of labels; the first that a resource has counts."""
+LITERALS = "statements about literals"
+REIFIED = "statements about statements"
+SYNTAX = {
+    "nt": "N_TRIPLES",
+    "nq": "N_QUADS",
+    "ttl": "TURTLE",
+    "trig": "TRIG",
+    "n3": "N3",
+    "rdf": "RDF_XML",
+    "owl": "RDF_XML",
+    "jsonld": "JSON_LD",
+}
+"""The formats by their names in pyoxigraph."""
+NAMES = {
+    "nt": "N-Triples",
+    "nq": "N-Quads",
+    "ttl": "Turtle",
+    "trig": "TriG",
+    "n3": "Notation3",
+    "rdf": "RDF/XML",
+    "owl": "OWL in RDF/XML",
+    "jsonld": "JSON-LD",
+}
+PART_ROWS = 200_000
 _NAMELESS = re.compile(r"_:[a-f][0-9a-f]{19,31}")  # 128 random bits in hexadecimal, without leading zeros
+_SAFE = r'[^<>"{}|^`\\\x00-\x20]'
 
 
-class Facts(NamedTuple):
-    """What RDF says between resources."""
+def read(source: Source, options: ReadOptions, format: str) -> Parsed:
+    """The facts of an RDF file."""
+    parsed = _read_lines(source, options) if format == "nt" else _read_terms(source, options, format)
+    if format not in ("nt", "nq"):  # in which every node has a name
+        parsed = _number_nameless(parsed)
+    parsed = wikibase.fold_statements(parsed)
+    if format != "nt" or ontology.MARK in source.data:
+        parsed = ontology.fold_restrictions(parsed, drop_declarations=format == "owl")
+    return parsed
 
-    table: pl.DataFrame
-    """Names: head, relation, tail."""
-    labels: dict[str, str]
-    """English or language-free labels where there are some, by name."""
-    literals: int
-    """Statements about literals that were left out."""
+
+def read_part(source: Source, options: ReadOptions, format: str) -> Parsed:
+    """The facts of some lines of N-Triples or N-Quads."""
+    return _read_lines(source, options) if format == "nt" else _read_terms(source, options, format)
 
 
-def parse_rdf(source: Source, literals: Literal["drop", "keep"] = "drop", *, may_be_empty: bool = False) -> Facts:
-    """The facts of an RDF file, or of a part of one, which may have none."""
+def stream_terms(file: IO[bytes], options: ReadOptions, format: str, path: object) -> Iterator[Parsed]:
+    """The facts of a file as it arrives, some hundred thousand at a time."""
     import pyoxigraph
 
-    format = {
-        "nt": pyoxigraph.RdfFormat.N_TRIPLES,
-        "nq": pyoxigraph.RdfFormat.N_QUADS,
-        "ttl": pyoxigraph.RdfFormat.TURTLE,
-        "rdf": pyoxigraph.RdfFormat.RDF_XML,
-    }[source.format]
-    try:
-        facts = _facts(pyoxigraph.parse(source.data, format=format), literals)
-    except SyntaxError as error:
-        where = f"{source.path}:{error.lineno + source.first_line - 1}" if error.lineno else f"{source.path}"
-        raise DataError(
-            f"{where}: this is not {format.name} ({error.msg}); mend the line, or rename the file if it is in "
-            "another format."
-        ) from error
-    if source.format in ("ttl", "rdf"):  # in the others every node has a name
-        facts = _number_nameless(facts)
-    if facts.table.is_empty() and not may_be_empty:
-        raise DataError(
-            f"{source.path}: there are no facts between entities ({facts.literals} about literals were left out); "
-            "use --literals keep to read those."
-        )
-    return facts
+    quads = pyoxigraph.parse(file, format=getattr(pyoxigraph.RdfFormat, SYNTAX[format]))
+    while True:
+        collected = _Collected(options)
+        try:
+            for quad in quads:
+                collected.add(quad)
+                if collected.size >= PART_ROWS:
+                    break
+            else:
+                yield collected.parsed(format, quads.prefixes)
+                return
+        except SyntaxError as error:
+            raise _syntax_error(error, path, 1, format) from error
+        yield collected.parsed(format, quads.prefixes)
 
 
 def to_store(graph: KnowledgeGraph) -> pyoxigraph.Store:
@@ -71,34 +103,51 @@ def to_store(graph: KnowledgeGraph) -> pyoxigraph.Store:
     import pyoxigraph
 
     store = pyoxigraph.Store()
-    text = "".join([*to_lines(graph.to_polars()), *label_lines(graph)])
     # Loading text would rename the blank nodes; adding parsed statements keeps them.
-    store.bulk_extend(pyoxigraph.parse(text, format=pyoxigraph.RdfFormat.N_TRIPLES))
+    store.bulk_extend(_statements(graph))
     return store
 
 
 def from_store(store: pyoxigraph.Store) -> KnowledgeGraph:
     """The facts of a store between resources, in all its graphs, and their labels."""
     from anykg.graph.graph import KnowledgeGraph
+    from anykg.io.choices import names_of
 
-    facts = _facts(store, "drop")
-    graph = KnowledgeGraph.from_polars(facts.table)
-    entities, relations = (v.with_labels(facts.labels) for v in (graph.entities, graph.relations))
+    collected = _Collected(ReadOptions())
+    for quad in store:
+        collected.add(quad)
+    names = names_of(collected.parsed("nq", {}), ReadOptions())
+    graph = KnowledgeGraph.from_polars(names.table)
+    entities, relations = (v.with_labels(dict(names.labels)) for v in (graph.entities, graph.relations))
     return KnowledgeGraph(graph.triplets, entities, relations)
 
 
-def to_lines(table: pl.DataFrame) -> pl.Series:
+def write(graph: KnowledgeGraph, format: str) -> bytes:
+    """The content of an RDF file with the facts of a graph and its labels."""
+    if format in ("nt", "nq"):
+        return "".join([*to_lines(graph.to_polars()), *label_lines(graph)]).encode()
+    import pyoxigraph
+
+    strict = format == "rdf"  # where a predicate must end in an XML name, and blank nodes be XML names
+    statements = _statements(graph, strict=strict)
+    triples = (quad.triple for quad in statements)
+    content = pyoxigraph.serialize(triples, format=getattr(pyoxigraph.RdfFormat, SYNTAX[format]))
+    return content or b""
+
+
+def to_lines(table: pl.DataFrame, *, strict: bool = False) -> pl.Series:
     """A line of N-Triples for each row of names (head, relation, tail)."""
-    terms = [_terms(table[name], relation=name == "relation") for name in ("head", "relation", "tail")]
+    terms = [_terms(table[name], relation=name == "relation", strict=strict) for name in TRIPLET]
     return table.select(pl.concat_str([*terms, pl.lit(".\n")], separator=" ").alias("line"))["line"]
 
 
-def label_lines(graph: KnowledgeGraph) -> list[str]:
+def label_lines(graph: KnowledgeGraph, *, strict: bool = False) -> list[str]:
     """Lines of N-Triples with the labels of entities and relations."""
     import pyoxigraph
 
     return [
-        f"{term_of(name, relation=vocabulary is graph.relations)} <{LABEL}> {pyoxigraph.Literal(label)} .\n"
+        f"{term_of(name, relation=vocabulary is graph.relations, strict=strict)} <{LABEL}> "
+        f"{pyoxigraph.Literal(label)} .\n"
         for vocabulary in (graph.entities, graph.relations)
         if vocabulary.labels is not None
         for name, label in zip(vocabulary, vocabulary.labels.to_list(), strict=True)
@@ -106,8 +155,10 @@ def label_lines(graph: KnowledgeGraph) -> list[str]:
     ]
 
 
-def term_of(name: str, relation: bool = False) -> str:
+def term_of(name: str, relation: bool = False, *, strict: bool = False) -> str:
     """The N-Triples term of a name; a relation is never a blank node.
+
+    With `strict`, terms are such as RDF/XML can hold.
 
     >>> term_of("http://example.org/a"), term_of("New York"), term_of("_:b0")
     ('<http://example.org/a>', '<urn:anykg:New%20York>', '_:b0')
@@ -116,66 +167,234 @@ def term_of(name: str, relation: bool = False) -> str:
 
     try:
         if name.startswith("_:") and not relation:
-            return str(pyoxigraph.BlankNode(name[2:]))
-        if not name.startswith(OWN):
+            node = str(pyoxigraph.BlankNode(name[2:]))
+            if not strict or re.fullmatch(r"_:[A-Za-z_][A-Za-z0-9_]*", node):
+                return node
+        elif not name.startswith(OWN) and (not strict or _splits(name, relation)):
             return str(pyoxigraph.NamedNode(name))
     except ValueError:
         pass
-    return f"<{OWN}{quote(name, safe='')}>"
+    return f"<{escaped(name)}{'#_' if strict and relation else ''}>"
 
 
 def name_of(term: object) -> str:
     """The name of an IRI, a blank node or, in its written form, a literal."""
     import pyoxigraph
 
-    if isinstance(term, pyoxigraph.NamedNode):
-        value = term.value
-        return unquote(value.removeprefix(OWN)) if value.startswith(OWN) else value
-    return str(term)
+    return unescaped(term.value) if isinstance(term, pyoxigraph.NamedNode) else str(term)
 
 
-def _terms(names: pl.Series, relation: bool) -> pl.Series:
+def _splits(name: str, relation: bool) -> bool:
+    """Can an IRI be an XML element's namespace and name?"""
+    return not relation or re.search(r"[/#:;,=!$&'()*+~@?][A-Za-z_][A-Za-z0-9_]*$", name) is not None
+
+
+def _statements(graph: KnowledgeGraph, *, strict: bool = False) -> Iterable[pyoxigraph.Quad]:
+    import pyoxigraph
+
+    text = "".join([*to_lines(graph.to_polars(), strict=strict), *label_lines(graph, strict=strict)])
+    return pyoxigraph.parse(text, format=pyoxigraph.RdfFormat.N_TRIPLES)
+
+
+def _terms(names: pl.Series, *, relation: bool, strict: bool) -> pl.Series:
     distinct = names.unique()
-    terms = [term_of(name, relation) for name in distinct.to_list()]
+    terms = [term_of(name, relation, strict=strict) for name in distinct.to_list()]
     return names.replace_strict(distinct, pl.Series(terms, dtype=pl.String), return_dtype=pl.String)
 
 
-def _facts(quads: Iterable[pyoxigraph.Quad], literals: Literal["drop", "keep"]) -> Facts:
+# -- parsing ----------------------------------------------------------------------------------------------------
+
+
+class _Collected:
+    """Facts, labels and counts of the statements seen so far."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        import pyoxigraph
+
+        self.types = (pyoxigraph.NamedNode, pyoxigraph.BlankNode, pyoxigraph.Literal)
+        self.keep = options.literals == "keep" or options.bins is not None
+        self.language = options.language.casefold()
+        self.columns: tuple[list[str], list[str], list[str], list[str]] = ([], [], [], [])
+        self.literals: list[int] = []
+        self.labels: dict[str, tuple[tuple[int, int], str]] = {}
+        self.dropped = self.reified = 0
+
+    @property
+    def size(self) -> int:
+        """Statements that are held."""
+        return len(self.columns[0]) + len(self.labels)
+
+    def add(self, quad: Any) -> None:
+        named, blank, literal = self.types
+        subject, predicate, value = quad.subject, quad.predicate.value, quad.object
+        kind = type(value)
+        if kind is literal:
+            if predicate in LABELS:
+                self._add_label(subject, predicate, value)
+                return
+            if not self.keep:
+                self.dropped += 1
+                return
+            tail = str(value)
+            self.literals.append(len(self.columns[0]))
+        elif kind is named:
+            tail = value.value
+        elif kind is blank:
+            tail = f"_:{value.value}"
+        else:
+            self.reified += 1  # RDF 1.2: a statement about a statement
+            return
+        heads, relations, tails, graphs = self.columns
+        heads.append(subject.value if type(subject) is named else f"_:{subject.value}")
+        relations.append(predicate)
+        tails.append(tail)
+        graph = quad.graph_name
+        graphs.append(graph.value if type(graph) in (named, blank) else "")
+
+    def _add_label(self, subject: Any, predicate: str, value: Any) -> None:
+        name = subject.value if type(subject) is self.types[0] else f"_:{subject.value}"
+        rank = (_language_rank(value.language, self.language), LABELS[predicate])
+        if name not in self.labels or rank < self.labels[name][0]:
+            self.labels[name] = rank, value.value
+
+    def parsed(self, format: str, prefixes: Mapping[str, str]) -> Parsed:
+        heads, relations, tails, graphs = self.columns
+        series = [pl.Series(n, c, pl.String) for n, c in zip(TRIPLET, (heads, relations, tails), strict=True)]
+        if any(graphs):
+            series.append(pl.Series("graph", graphs, pl.String))
+        frame = pl.DataFrame(series)
+        literal = None
+        if self.literals:
+            mask = pl.Series(self.literals, dtype=pl.UInt32)
+            literal = "is literal"
+            frame = frame.with_row_index("row").with_columns(pl.col("row").is_in(mask.implode()).alias(literal))
+            frame = frame.drop("row")
+        return Parsed(
+            frame,
+            *TRIPLET,
+            literal=literal,
+            format=format,
+            labels={name: label for name, (_, label) in self.labels.items()},
+            prefixes=dict(prefixes),
+            left_out={LITERALS: self.dropped, REIFIED: self.reified},
+        )
+
+
+def _read_terms(source: Source, options: ReadOptions, format: str) -> Parsed:
     import pyoxigraph
 
-    resources = (pyoxigraph.NamedNode, pyoxigraph.BlankNode)
-    rows: list[tuple[str, str, str]] = []
-    labels: dict[str, tuple[int, str]] = {}
-    left_out = 0
-    for quad in quads:
-        subject, predicate, value = quad.subject, quad.predicate, quad.object
-        if predicate.value == LABEL and isinstance(value, pyoxigraph.Literal):
-            name, ranked = name_of(subject), (_language_rank(value.language), value.value)
-            if name not in labels or ranked[0] < labels[name][0]:
-                labels[name] = ranked
-        elif literals == "keep" or isinstance(value, resources):
-            rows.append((name_of(subject), name_of(predicate), name_of(value)))
-        else:
-            left_out += 1
-    table = pl.DataFrame(rows, schema=dict.fromkeys(("head", "relation", "tail"), pl.String), orient="row")
-    return Facts(table, {name: label for name, (_, label) in labels.items()}, left_out)
+    collected = _Collected(options)
+    quads = None
+    try:
+        quads = pyoxigraph.parse(source.data, format=getattr(pyoxigraph.RdfFormat, SYNTAX[format]))
+        for quad in quads:
+            collected.add(quad)
+    except SyntaxError as error:
+        raise _syntax_error(error, source.path, source.first_line, format) from error
+    return collected.parsed(format, quads.prefixes)
 
 
-def _language_rank(language: str | None) -> int:
-    """English first, then no language, then the others."""
-    return 0 if language == "en" or (language or "").startswith("en-") else 1 if language is None else 2
+def _syntax_error(error: SyntaxError, path: object, first_line: int, format: str) -> DataError:
+    where = f"{path}:{error.lineno + first_line - 1}" if error.lineno else f"{path}"
+    problem = " ".join((error.msg or "").split()).rstrip(".")
+    name = NAMES[format]
+    if "LoadDocumentCallback" in problem:
+        return DataError(
+            f"{where}: its @context is at another address, which is not fetched; write the context into the file, or "
+            "convert it to Turtle first."
+        )
+    return DataError(
+        f"{where}: this is not {name} ({problem}); mend it, or rename the file if it is in another format."
+    )
 
 
-def _number_nameless(facts: Facts) -> Facts:
+def _read_lines(source: Source, options: ReadOptions) -> Parsed:
+    """N-Triples: lines of three IRIs are taken apart by polars, all others by pyoxigraph, in the order of the file."""
+    frame = _simple_lines(source.data)
+    if frame is None:
+        return _read_terms(source, options, "nt")
+    simple = frame.filter(pl.col("simple")).select("row", *TRIPLET)
+    if simple.height == frame.height:
+        return Parsed(simple.select(TRIPLET), *TRIPLET, format="nt")
+    lines = source.data.split(b"\n")
+    others = [row for row in frame.filter(~pl.col("simple"))["row"].to_list() if not _is_empty(lines[row])]
+    collected = _Collected(options)
+    rows: list[int] = []
+    import pyoxigraph
+
+    try:
+        quads = pyoxigraph.parse(b"\n".join(lines[row] for row in others), format=pyoxigraph.RdfFormat.N_TRIPLES)
+        for index, quad in enumerate(quads):
+            before = len(collected.columns[0])
+            collected.add(quad)
+            if len(collected.columns[0]) > before:
+                rows.append(others[min(index, len(others) - 1)])
+    except SyntaxError as error:
+        line = source.first_line + others[min(error.lineno or 1, len(others)) - 1]
+        raise _syntax_error(SyntaxError(error.msg, (None, line, None, None)), source.path, 1, "nt") from error
+    parsed = collected.parsed("nt", {})
+    if not rows:
+        return parsed.but(frame=simple.select(TRIPLET))
+    slow = parsed.frame.with_columns(pl.Series("row", rows, pl.UInt32))
+    if parsed.literal:
+        simple = simple.with_columns(pl.lit(False).alias(parsed.literal))
+    whole = pl.concat([simple, slow.select(simple.columns)]).sort("row", maintain_order=True)
+    return parsed.but(frame=whole.drop("row"))
+
+
+def _is_empty(line: bytes) -> bool:
+    line = line.strip()
+    return not line or line.startswith(b"#")
+
+
+def _simple_lines(data: bytes) -> pl.DataFrame | None:
+    """Every line split at spaces, and whether it is three IRIs or blank nodes and a full stop, and nothing else."""
+    if b"\r" in data and data.count(b"\r") != data.count(b"\r\n"):
+        return None
+    names = (*TRIPLET, "stop", "more")
+    try:
+        # The first line makes it five columns wide; longer lines are cut off, shorter ones filled with nulls.
+        frame = pl.read_csv(
+            b"0 0 0 0 0\n" + data,
+            separator=" ",
+            has_header=False,
+            schema=dict.fromkeys(names, pl.String),
+            quote_char=None,
+            truncate_ragged_lines=True,
+        )[1:]
+    except pl.exceptions.PolarsError:
+        return None
+    if frame.height != data.count(b"\n") + (not data.endswith(b"\n")):
+        return None
+    iri, blank = rf"^<[A-Za-z][A-Za-z0-9+.-]*:{_SAFE}*>$", r"^_:[A-Za-z0-9]+$"
+    ends = pl.all_horizontal(pl.col("head", "tail").str.contains(rf"{iri}|{blank}"))
+    whole = ends & pl.col("relation").str.contains(iri) & (pl.col("stop") == ".") & pl.col("more").is_null()
+    return frame.with_row_index("row").select(
+        "row", pl.col(TRIPLET).str.strip_chars("<>"), whole.fill_null(False).alias("simple")
+    )
+
+
+def _language_rank(language: str | None, preferred: str) -> int:
+    """The preferred language first, then no language, then English, then the others."""
+    language = (language or "").casefold()
+    if language == preferred or language.startswith(preferred + "-"):
+        return 0
+    if language in ("", "mul"):
+        return 1
+    return 2 if language == "en" or language.startswith("en-") else 3
+
+
+def _number_nameless(parsed: Parsed) -> Parsed:
     """Replace the random identifiers that the parser gives to nameless blank nodes by b0, b1, ... in order."""
-    ends = pl.concat([facts.table["head"], facts.table["tail"]]).unique(maintain_order=True)
+    frame = parsed.frame
+    ends = pl.concat([frame["head"], frame["tail"]]).unique(maintain_order=True)
     blank = ends.filter(ends.str.starts_with("_:")).to_list()
     taken, nameless = set(blank), [name for name in blank if _NAMELESS.fullmatch(name)]
     free = (name for name in (f"_:b{i}" for i in range(len(blank))) if name not in taken)
     numbered = dict(zip(nameless, free, strict=False))
     if not numbered:
-        return facts
-    return facts._replace(
-        table=facts.table.with_columns(pl.col("head", "tail").replace(numbered)),
-        labels={numbered.get(name, name): label for name, label in facts.labels.items()},
+        return parsed
+    return parsed.but(
+        frame=frame.with_columns(pl.col("head", "tail").replace(numbered)),
+        labels={numbered.get(name, name): label for name, label in parsed.labels.items()},
     )

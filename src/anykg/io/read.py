@@ -1,34 +1,44 @@
-"""Read a knowledge graph from a file, and say how it was read.
+"""Read a knowledge graph from wherever it is, and say how it was read.
 
-Delimited text, N-Triples, N-Quads, Turtle, RDF/XML, Parquet and JSON lines, the text ones also as `.gz` or `.zst`.
-A table [E, 3] of names comes out of each format; the graph is made of that.
+A path, `-` for standard input, a folder of nodes and relationships, an address (http, https, s3, hf) or a database. The
+formats are in `anykg.io.formats`, the databases in `anykg.io.sources`; a table [E, 3] of names comes out of each, and
+the graph is made of that.
 """
 
 from __future__ import annotations
 
-import io
-import json
-from dataclasses import dataclass
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Unpack
 
 import polars as pl
 
 from anykg.errors import ConfigError, DataError
 from anykg.graph.graph import KnowledgeGraph
-from anykg.io.delimited import FIELDS, check_columns, decode, header_columns, parse_labels, parse_triplets
+from anykg.io import addresses
+from anykg.io.choices import BLANK, LITERALS, Names, names_of
+from anykg.io.delimited import parse_labels
+from anykg.io.formats import RDF_OPTIONS, detect, idle_options
+from anykg.io.options import Reading, ReadOptions
+from anykg.io.parsed import Parsed, added
+from anykg.io.property_graphs import is_graph_folder, labels_beside, read_folder
 from anykg.io.source import Source, load
+from anykg.progress import Progress
 
-RDF_FORMATS = ("nt", "nq", "ttl", "rdf")
+logger = logging.getLogger("anykg")
+FIELDS = {"h": "head", "r": "relation", "t": "tail"}
+NOTEWORTHY = (BLANK, "comments")
+"""What was left out of a file without being asked for."""
 
 
 @dataclass(frozen=True)
 class ReadReport:
-    """How a file was read, and what came of it."""
+    """How a graph was read, and what came of it."""
 
-    path: Path
+    path: str
     format: str
-    """delimited, nt, nq, ttl, rdf, parquet or jsonl."""
     separator: str | None
     """tab, comma, pipe, space or another character; None where the format has none."""
     columns: str
@@ -41,205 +51,201 @@ class ReadReport:
     """Triplets in the file, repeated ones too."""
     duplicates: int
     """Triplets left out because they are in the file already."""
-    literals: int
-    """Statements about literals that were left out."""
+    left_out: Mapping[str, int]
+    """How many of what else were left out."""
     labels: int
     """Entities and relations with a label."""
     entities: int
     relations: int
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def literals(self) -> int:
+        """Statements about literals that were left out."""
+        return self.left_out.get(LITERALS, 0)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as one JSON object."""
+        return asdict(self) | {"left_out": dict(self.left_out), "first": [list(row) for row in self.first]}
 
     def lines(self) -> list[str]:
         """A few lines for people."""
         how = [self.format]
         if self.separator is not None:
-            how = [f"{self.separator}-separated", "with a header" if self.header else "no header"]
-        if self.format not in RDF_FORMATS:
+            kind = [] if self.format == "delimited" else [self.format]
+            how = [*kind, f"{self.separator}-separated", "with a header" if self.header else "no header"]
+        if self.columns:
             how.append("columns " + ", ".join(FIELDS.get(letter, "(not read)") for letter in self.columns))
-        left_out = [
-            f"{count:,} {what}"
-            for count, what in ((self.duplicates, "duplicates"), (self.literals, "statements about literals"))
-            if count
-        ]
+        counts = {"duplicates": self.duplicates, **self.left_out}
+        left_out = [f"{count:,} {what}" for what, count in counts.items() if count]
         return [
             f"{self.path}: {', '.join(how)}",
             *(f"  {head} | {relation} | {tail}" for head, relation, tail in self.first),
             f"{self.triplets - self.duplicates:,} triplets, {self.entities:,} entities, {self.relations:,} relations"
             + (f"; left out: {', '.join(left_out)}" if left_out else "")
             + (f"; {self.labels:,} labels" if self.labels else ""),
+            *(f"note: {note}" for note in self.notes),
         ]
 
 
-class Names(NamedTuple):
-    """The triplets of a file as names, and how they were found."""
+def read_graph(source: Path | str, **reading: Unpack[Reading]) -> KnowledgeGraph:
+    """Return the graph in a file, a folder, at an address or in a database; what people should know of it is logged.
 
-    table: pl.DataFrame
-    """head, relation, tail: strings, none missing or empty."""
-    format: str
-    columns: str
-    separator: str | None = None
-    header: bool = False
-    labels: dict[str, str] = {}  # noqa: RUF012 - never changed
-    literals: int = 0
-
-
-def read_graph(
-    path: Path | str,
-    *,
-    columns: str | None = None,
-    separator: str | None = None,
-    header: bool | None = None,
-    literals: Literal["drop", "keep"] = "drop",
-    labels: Path | str | None = None,
-) -> KnowledgeGraph:
-    """The graph in a file; see `read_with_report`."""
-    return read_with_report(
-        path, columns=columns, separator=separator, header=header, literals=literals, labels=labels
-    )[0]
+    See `read_with_report` for `reading`.
+    """
+    graph, report = read_with_report(source, **reading)
+    told = [f"left out {report.left_out[what]:,} {what}" for what in NOTEWORTHY if report.left_out.get(what)]
+    for note in (*report.notes, *told):
+        logger.warning("%s: %s.", report.path, note)
+    return graph
 
 
 def read_with_report(
-    path: Path | str,
-    *,
-    columns: str | None = None,
-    separator: str | None = None,
-    header: bool | None = None,
-    literals: Literal["drop", "keep"] = "drop",
-    labels: Path | str | None = None,
+    source: Path | str, *, progress: Progress | None = None, **reading: Unpack[Reading]
 ) -> tuple[KnowledgeGraph, ReadReport]:
-    """The graph in a file, and how it was read.
+    """The graph in a file, a folder, at an address or in a database, and how it was read.
 
-    Args:
-        path: The file. Its format comes from the extension, or else from the content.
-        columns: What the columns hold, such as "hrt", "htr", or "h_rt" to skip one; None finds out.
-        separator: tab, comma, pipe, semicolon, space or one character; None finds out. Giving one means delimited text.
-        header: Is the first line one of column names? None finds out.
-        literals: In RDF, leave statements about literals out and count them, or make the literals entities.
-        labels: A file of two columns, name and label, for names that are ids.
+    `reading` are the fields of `anykg.io.options.ReadOptions`: columns, separator, header, relation, where, keep, drop,
+    literals, bins, labels, language, names, query, format, strict.
     """
-    names = read_names(path, columns=columns, separator=separator, header=header, literals=literals)
-    graph = KnowledgeGraph.from_polars(names.table)
-    known = names.labels | (_read_labels(Path(labels), graph) if labels is not None else {})
-    if known:
-        entities, relations = (v.with_labels(known) for v in (graph.entities, graph.relations))
-        graph = KnowledgeGraph(graph.triplets, entities, relations)
+    options = ReadOptions.of(**reading)
+    shown = addresses.shown(source)
+    if addresses.is_database(source):
+        from anykg.io.sources import stream_database
+
+        graph, names, count = _streamed(stream_database(str(source), options, progress), options, shown)
+    else:
+        names = read_names(source, **reading)
+        count = names.table.height
+        graph = KnowledgeGraph.from_polars(names.table)
+    labels = dict(names.labels)
+    if options.labels is not None:
+        labels |= _read_labels(Path(options.labels), graph)
+    graph = graph_with(graph, labels, names.prefixes)
+    parsed = names.parsed
     return graph, ReadReport(
-        path=Path(path),
-        format=names.format,
-        separator=names.separator,
-        columns=names.columns,
-        header=names.header,
+        path=shown,
+        format=parsed.format,
+        separator=parsed.separator,
+        columns="" if parsed.format in _no_columns() else parsed.columns,
+        header=parsed.header,
         first=tuple((head, relation, tail) for head, relation, tail in names.table.head(3).iter_rows()),
-        triplets=names.table.height,
-        duplicates=names.table.height - graph.num_triplets,
-        literals=names.literals,
+        triplets=count,
+        duplicates=count - graph.num_triplets,
+        left_out=names.left_out,
         labels=sum(v.labels.count() for v in (graph.entities, graph.relations) if v.labels is not None),
         entities=graph.num_entities,
         relations=graph.num_relations,
+        notes=names.notes,
     )
 
 
-def read_names(
-    path: Path | str,
-    *,
-    columns: str | None = None,
-    separator: str | None = None,
-    header: bool | None = None,
-    literals: Literal["drop", "keep"] = "drop",
-) -> Names:
+def read_names(source: Path | str, **reading: Unpack[Reading]) -> Names:
     """The triplets of a file as names, before they become a graph."""
-    source = load(path)
-    _refuse_idle_options(source, columns, separator, header, literals)
-    if source.format == "delimited" or separator is not None:
-        table, dialect = parse_triplets(source, columns, separator, header)
-        return Names(table, "delimited", dialect.columns, dialect.separator_name, dialect.header)
-    if source.format in RDF_FORMATS:
-        from anykg.io.rdf import parse_rdf
-
-        facts = parse_rdf(source, literals)
-        return Names(facts.table, source.format, "hrt", labels=facts.labels, literals=facts.literals)
-    return names_of(source, columns)
+    options = ReadOptions.of(**reading)
+    parsed = parse(source, options)
+    names = names_of(parsed, options, addresses.shown(source))
+    if names.table.is_empty():
+        raise DataError(_nothing(addresses.shown(source), names, options))
+    return names
 
 
-def _refuse_idle_options(
-    source: Source, columns: str | None, separator: str | None, header: bool | None, literals: str
-) -> None:
-    """Complain about options that would change nothing."""
-    if literals not in ("drop", "keep"):
-        raise ConfigError(f"literals: expected drop or keep, found {literals!r}.")
-    rdf, delimited = source.format in RDF_FORMATS, source.format == "delimited" or separator is not None
-    idle = {
-        "columns": columns is not None and rdf and not delimited,
-        "header": header is not None and not delimited,
-        "separator": separator is not None and source.format == "parquet",
-        "literals": literals == "keep" and (not rdf or delimited),
-    }
-    for name, useless in idle.items():
-        if useless:
-            what = "delimited text" if delimited and source.format != "parquet" else source.format
-            raise ConfigError(f"{source.path}: is read as {what}, where {name} says nothing; leave it out.")
+def parse(source: Path | str, options: ReadOptions) -> Parsed:
+    """What a reader makes of a file, a folder or an address."""
+    if options.query is not None:
+        raise ConfigError(f"{addresses.shown(source)}: a query is for a database; leave it out.")
+    if addresses.is_address(source):
+        cloud = addresses.read_cloud(str(source), options)
+        if cloud is not None:
+            return cloud
+        from anykg.io.fetch import download_address
+
+        source = download_address(str(source))
+    path = Path(source)
+    if is_graph_folder(path):
+        return read_folder(path, options)
+    content = load(path)
+    format = detect(content, options)
+    for name in idle_options(format, options):
+        raise ConfigError(f"{path}: is read as {format.name}, where {name} says nothing; leave it out.")
+    parsed = format.read(content, options)
+    if not parsed.labels and parsed.format not in _no_columns():
+        beside = labels_beside(path)
+        if beside is not None:
+            file, labels = beside
+            parsed = parsed.but(labels=labels, notes=(*parsed.notes, f"labels from {file.name} beside it"))
+    return parsed
 
 
-def names_of(source: Source, columns: str | None) -> Names:
-    """The triplets of Parquet or JSON lines."""
-    table = _read_parquet(source) if source.format == "parquet" else _read_json_lines(source)
-    chosen = _choose_columns(source.path, table, columns)
-    return Names(_as_names(source.path, table, chosen), source.format, chosen, header=True)
+def read_partial(path: Path | str) -> pl.DataFrame:
+    """Columns head, relation and tail of a small file in which fields may be blank, such as questions."""
+    content: Source = load(path)
+    options = ReadOptions()
+    parsed = detect(content, options).read(content, options)
+    frame = parsed.frame
+    columns = {"head": parsed.head, "relation": parsed.relation, "tail": parsed.tail}
+    return frame.select(
+        (pl.lit(None, pl.String) if column is None else pl.col(column).cast(pl.String)).alias(name)
+        for name, column in columns.items()
+    )
 
 
-def _read_parquet(source: Source) -> pl.DataFrame:
-    try:
-        return pl.read_parquet(io.BytesIO(source.data))
-    except pl.exceptions.PolarsError as error:
-        raise DataError(f"{source.path}: this Parquet file is cut short or damaged; fetch or make it anew.") from error
+def graph_with(graph: KnowledgeGraph, labels: Mapping[str, str], prefixes: Mapping[str, str]) -> KnowledgeGraph:
+    """The same facts with labels and prefixes for looking names up."""
+    if not labels and not prefixes:
+        return graph
+    entities, relations = (
+        v.with_labels(dict(labels)).with_prefixes(prefixes) for v in (graph.entities, graph.relations)
+    )
+    return KnowledgeGraph(graph.triplets, entities, relations)
 
 
-def _read_json_lines(source: Source) -> pl.DataFrame:
-    try:
-        return pl.read_ndjson(source.data, infer_schema_length=None)
-    except pl.exceptions.PolarsError as error:
-        for number, line in enumerate(decode(source).split("\n"), source.first_line):
-            try:
-                whole = not line.strip() or isinstance(json.loads(line), dict)
-            except json.JSONDecodeError:
-                whole = False
-            if not whole:
-                raise DataError(f"{source.path}:{number}: expected a JSON object, found {line[:80]!r}.") from error
-        raise DataError(f"{source.path}: expected JSON objects of the same fields, one a line.") from error
+def _streamed(parts: Iterable[Parsed], options: ReadOptions, shown: str) -> tuple[KnowledgeGraph, Names, int]:
+    """A graph from parts that need not fit in memory together; the first part stands for how it was read."""
+    from anykg.graph.builder import GraphBuilder
+
+    builder = GraphBuilder()
+    first: Names | None = None
+    labels: dict[str, str] = {}
+    prefixes: dict[str, str] = {}
+    left_out: dict[str, int] = {}
+    for parsed in parts:
+        names = names_of(parsed, options, shown)
+        builder.add(names.table)
+        labels = {**names.labels, **labels}
+        prefixes |= names.prefixes
+        left_out = added(left_out, names.left_out)
+        if first is None or first.table.is_empty():
+            first = names._replace(table=names.table.head(3))
+    if first is None or not builder.count:
+        raise DataError(f"{shown}: the query gave no facts; expected rows of head, relation and tail.")
+    names = first._replace(labels=labels, prefixes=prefixes, left_out=left_out)
+    return builder.graph(), names, builder.count
 
 
-def _choose_columns(path: Path, table: pl.DataFrame, columns: str | None) -> str:
-    """Which columns of a table are h, r and t: those asked for, those so named, or the only three."""
-    if columns is not None:
-        check_columns(columns)
-    chosen = columns or header_columns(table.columns) or "hrt"
-    if len(chosen) != table.width:
-        expected = "columns head, relation, tail" if columns is None else f"{len(columns)} columns"
-        raise DataError(
-            f"{path}: expected {expected}, found {table.width}: {', '.join(table.columns)}; "
-            "say what each column is with --columns, h, r, t or _ for one to skip."
-        )
-    return chosen
+def _nothing(shown: str, names: Names, options: ReadOptions) -> str:
+    left_out = ", ".join(f"{count:,} {what}" for what, count in names.left_out.items())
+    hint = "; use --literals keep to read those" if names.left_out.get(LITERALS) else ""
+    if not hint and options.given():
+        hint = f"; look at what {' and '.join(options.given())} leave out"
+    blank = "" if left_out else "; expected a triplet on each line"
+    gone = f" ({left_out} were left out)" if left_out else ""
+    return f"{shown}: there are no facts between entities{gone}{hint}{blank}."
 
 
-def _as_names(path: Path, table: pl.DataFrame, columns: str) -> pl.DataFrame:
-    """Columns head, relation, tail as strings; ids that are integers become their digits."""
-    series = {FIELDS[letter]: table.to_series(columns.index(letter)) for letter in "hrt"}
-    for name, values in series.items():
-        if not (values.dtype.is_integer() or values.dtype in (pl.String, pl.Categorical, pl.Enum)):
-            raise DataError(f"{path}: expected names in column {values.name!r}, found values of type {values.dtype}.")
-        series[name] = values.cast(pl.String)
-        missing = series[name].fill_null("") == ""
-        if missing.any():
-            raise DataError(
-                f"{path}: expected a {name} in every row, found none in row {missing.to_list().index(True) + 1}."
-            )
-    if not table.height:
-        raise DataError(f"{path}: the table has no rows; expected a triplet in each.")
-    return pl.DataFrame(series)
+def _no_columns() -> set[str]:
+    """Formats that have no columns to speak of."""
+    from anykg.io.formats import formats
+
+    return {name for name, format in formats().items() if format.takes == RDF_OPTIONS} | {"obo", "folder"}
 
 
 def _read_labels(path: Path, graph: KnowledgeGraph) -> dict[str, str]:
-    labels = parse_labels(load(path))
+    from anykg.io.property_graphs import table_labels
+
+    labels = table_labels(path) if path.suffix.lower() in (".parquet", ".feather", ".jsonl", ".ndjson") else None
+    if labels is None:
+        labels = parse_labels(load(path))
     if not any(name in labels for vocabulary in (graph.entities, graph.relations) for name in vocabulary):
         raise DataError(
             f"{path}: none of its {len(labels):,} names (such as {next(iter(labels), '')!r}) is an entity or relation "

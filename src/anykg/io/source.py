@@ -1,107 +1,159 @@
-"""The bytes of a file and the format they are in, before anything is made of them.
+"""The bytes of a file, unpacked, before anything is made of them.
 
-The format comes from the extension; where that says nothing (`.txt`, none), from the content. `.gz` and `.zst` are
-unpacked in memory. Text is UTF-8 whatever the locale; a byte order mark is taken off. `load` takes a file whole;
-`load_parts` takes formats of lines in parts, so that a dump need not fit in memory.
+`.gz`, `.zst`, `.bz2`, `.xz` and `.zip` are told by their content and unpacked in memory. Text is UTF-8 whatever the
+locale; a byte order mark is taken off. `load` takes a file whole; `load_parts` takes formats of lines in parts, so that
+a dump need not fit in memory.
 """
 
 from __future__ import annotations
 
+import bz2
 import gzip
-import re
+import lzma
+import sys
+import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import IO, NamedTuple
 
 from anykg.errors import DataError
 
-FORMATS = {
-    ".tsv": "delimited",
-    ".tab": "delimited",
-    ".csv": "delimited",
-    ".psv": "delimited",
-    ".nt": "nt",
-    ".nq": "nq",
-    ".ttl": "ttl",
-    ".rdf": "rdf",
-    ".parquet": "parquet",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
+PACKED = {
+    ".gz": b"\x1f\x8b",
+    ".zst": b"\x28\xb5\x2f\xfd",
+    ".bz2": b"BZh",
+    ".xz": b"\xfd7zXZ\0",
+    ".zip": b"PK\x03\x04",
 }
-PACKED = {".gz": b"\x1f\x8b", ".zst": b"\x28\xb5\x2f\xfd"}
-PARQUET = b"PAR1"
-OF_LINES = ("delimited", "nt", "nq", "jsonl")
-"""Formats that can be cut at line ends."""
+STDIN = "-"
 PART_BYTES = 1 << 25
 SAMPLE_BYTES = 1 << 16  # what is looked at to find out the format
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_TRIPLE = re.compile(rb'(<[^<>\s]*>|_:\S+)\s+<[^<>\s]*>\s+(<[^<>\s]*>|_:\S+|".*)\s*(<[^<>\s]*>\s*)?\.\s*$')
+LARGEST_RATIO = 1000
+"""A file of more than a gigabyte that was packed tighter than this is refused."""
+_GIGABYTE = 1 << 30
+_OFFICE = ("[Content_Types].xml", "mimetype")
+"""Members of a .zip that is itself a document."""
 
 
 class Source(NamedTuple):
     """Unpacked content of a file."""
 
     path: Path
+    """The file, for messages."""
     data: bytes
-    format: str
-    """delimited, nt, nq, ttl, rdf, parquet or jsonl."""
     extension: str
-    """The extension without `.gz` or `.zst`, in lower case."""
+    """The extension without that of the packing, in lower case."""
     first_line: int = 1
     """The line of the file that `data` starts with."""
 
+    @property
+    def format(self) -> str:
+        """The name of the format that the content is in."""
+        from anykg.io.formats import detect
+
+        return detect(self).name
+
+    @property
+    def start(self) -> bytes:
+        """What is looked at to find out the format."""
+        return self.data[:SAMPLE_BYTES]
+
 
 def load(path: Path | str) -> Source:
-    """Read and unpack a file, and say what format it is in."""
+    """Read and unpack a file, or standard input for `-`."""
     path = Path(path)
-    extension, packing = _extensions(path)
-    data = _read_bytes(path)
-    if packing:
+    if str(path) == STDIN:
+        return of_bytes(Path("standard input"), sys.stdin.buffer.read())
+    return of_bytes(path, _read_bytes(path))
+
+
+def of_bytes(path: Path, data: bytes) -> Source:
+    """Unpack content that is there already; `path` names it in messages."""
+    extension, _ = _extensions(path)
+    packing = packing_of(data)
+    if packing == ".zip":
+        path, extension, data = _unzip(path, data)
+        packing = packing_of(data) if extension != ".xlsx" else None
+    if packing is not None:
         data = _unpack(path, data, packing)
     if data.startswith(BYTE_ORDER_MARK):
         data = data[len(BYTE_ORDER_MARK) :]
     if not data:
         raise DataError(f"{path}: the file is empty; expected a triplet on each line.")
-    if extension == ".json" and data.lstrip().startswith(b"["):
-        raise DataError(f"{path}: expected a JSON object on each line, found an array; write JSON lines (.jsonl).")
-    format = FORMATS.get(extension) or _format_of(data)
-    _refuse_other_content(path, data, format)
-    return Source(path, data, format, extension)
+    return Source(path, data, extension)
 
 
 def load_parts(
-    path: Path | str, *, size: int = PART_BYTES, progress: Callable[[int, int], None] | None = None
+    path: Path | str,
+    *,
+    by_lines: Callable[[Source], bool],
+    quoted: Callable[[Source], bool],
+    size: int = PART_BYTES,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Iterator[Source]:
     """A file as parts of about `size` bytes, each of whole lines; a file in a format without lines as one part.
 
+    `by_lines` is asked with the first part whether the content is lines, `quoted` whether quotes may enclose line ends.
     `progress` is told how many bytes of the file have been read, and how many there are.
     """
     path = Path(path)
-    extension, packing = _extensions(path)
-    start = _start(path)
-    format = FORMATS.get(extension) or (_format_of(start) if start and not packing else "delimited")
-    if not start or format not in OF_LINES or (packing and not start.startswith(PACKED[packing])):
+    extension, _ = _extensions(path)
+    start = b"" if str(path) == STDIN else _start(path)
+    packing = packing_of(start)
+    if not start or packing == ".zip":
         yield load(path)  # which says what is wrong with the file, where something is
         return
     with path.open("rb") as file:
-        total, line, waiting = path.stat().st_size, 1, b""
-        parts = _parts(path, file, packing, size)
+        total, line, waiting, part = path.stat().st_size, 1, b"", b""
+        parts = _chunks(path, file, packing, size)
         data = next(parts, b"").removeprefix(BYTE_ORDER_MARK)
-        format = FORMATS.get(extension) or _format_of(data)
-        quoted = format == "delimited" and b"\t" not in data[:SAMPLE_BYTES]
+        first = Source(path, data, extension)
+        if not data.strip() or not by_lines(first):
+            yield load(path)
+            return
+        encloses = quoted(first)
         while data or waiting:
             data, more = waiting + data, next(parts, b"")
-            end = _end_of_lines(data, quoted=quoted) if more else len(data)
+            end = _end_of_lines(data, quoted=encloses) if more else len(data)
             part, waiting, data = data[:end], data[end:], more
             if part.strip():
-                _refuse_other_content(path, part, format)
-                yield Source(path, part, format, extension, line)
+                yield Source(path, part, extension, line)
             line += part.count(b"\n")
             if progress:
                 progress(file.tell(), total)
-    if line == 1 and not part.strip():
-        raise DataError(f"{path}: the file is empty; expected a triplet on each line.")
+
+
+def decode(source: Source) -> str:
+    """The content as text; raises with the line that is not UTF-8."""
+    try:
+        return source.data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = source.data.count(b"\n", 0, error.start) + source.first_line
+        raise DataError(
+            f"{source.path}:{line}: expected UTF-8 text, found the byte 0x{source.data[error.start]:02x}; "
+            "save the file as UTF-8."
+        ) from error
+
+
+def refuse_binary(source: Source) -> None:
+    """Raise where the content is plainly not text."""
+    data = source.data
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise DataError(f"{source.path}: expected UTF-8 text, found UTF-16; save the file as UTF-8.")
+    at = data.find(b"\0")
+    if at >= 0:
+        line = data.count(b"\n", 0, at) + source.first_line
+        raise DataError(
+            f"{source.path}:{line}: expected UTF-8 text, found a NUL byte: this looks like a binary file; give one in "
+            "a format of `anykg data formats`."
+        )
+
+
+def packing_of(data: bytes) -> str | None:
+    """How content is packed, by its first bytes."""
+    return next((name for name, start in PACKED.items() if data.startswith(start)), None)
 
 
 def _end_of_lines(data: bytes, *, quoted: bool) -> int:
@@ -124,29 +176,70 @@ def _start(path: Path) -> bytes:
         return _read_bytes(path)
 
 
-def _parts(path: Path, file: IO[bytes], packing: str | None, size: int) -> Iterator[bytes]:
-    """The unpacked content, `size` bytes at a time."""
+def _read_bytes(path: Path) -> bytes:
+    if path.is_dir():
+        raise DataError(f"{path}: expected a file, found a folder; give one of the files in it.")
     try:
-        if packing == ".zst":
-            yield from _unpacked_zstd(file, size)
-            return
-        stream = gzip.GzipFile(fileobj=file) if packing == ".gz" else file
-        while part := stream.read(size):
-            yield part
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DataError(
-            f"{path}: the compressed file is cut short or damaged ({error}); fetch or make it anew."
-        ) from error
+        return path.read_bytes()
+    except FileNotFoundError as error:
+        raise DataError(f"{path}: there is no such file.") from error
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror}).") from error
 
 
-def _unpacked_zstd(file: IO[bytes], size: int) -> Iterator[bytes]:
-    """What `_unpack_zstd` gives, as it comes, in pieces of `size` bytes or somewhat more."""
+def _extensions(path: Path) -> tuple[str, str | None]:
+    """The extension of the content, and that of the packing around it."""
+    last = path.suffix.lower()
+    if last in PACKED:
+        return Path(path.stem).suffix.lower(), last
+    return last, None
+
+
+# -- unpacking --------------------------------------------------------------------------------------------------
+
+
+def _unpack(path: Path, data: bytes, packing: str) -> bytes:
+    import io
+
+    parts, size = [], 0
+    for part in _chunks(path, io.BytesIO(data), packing, PART_BYTES):
+        parts.append(part)
+        size += len(part)
+        if size > _GIGABYTE and size > LARGEST_RATIO * len(data):
+            raise DataError(f"{path}: refused, it unpacks to more than {LARGEST_RATIO:,} times its size.")
+    return b"".join(parts)
+
+
+def _chunks(path: Path, file: IO[bytes], packing: str | None, size: int) -> Iterator[bytes]:
+    """The unpacked content, about `size` bytes at a time."""
+    try:
+        if packing == ".zst":
+            yield from _zstd_chunks(file, size)
+            return
+        stream: IO[bytes] = file
+        if packing == ".gz":
+            stream = gzip.GzipFile(fileobj=file)  # type: ignore[assignment]
+        elif packing == ".bz2":
+            stream = bz2.BZ2File(file)
+        elif packing == ".xz":
+            stream = lzma.LZMAFile(file)  # noqa: SIM115 - `file` is the caller's to close
+        while part := stream.read(size):
+            yield part
+    except (EOFError, zlib.error, gzip.BadGzipFile, lzma.LZMAError) as error:
+        raise DataError(
+            f"{path}: the compressed file is cut short or damaged ({error}); fetch or make it anew."
+        ) from error
+    except OSError as error:
+        if packing == ".bz2":  # whose module has no error of its own
+            raise DataError(f"{path}: the compressed file is damaged ({error}); fetch or make it anew.") from error
+        raise DataError(f"{path}: cannot be read ({error.strerror}).") from error
+
+
+def _zstd_chunks(file: IO[bytes], size: int) -> Iterator[bytes]:
+    """All frames of a zstd file; a last frame without its end raises `EOFError`."""
     import zstandard
 
-    frame, ready = zstandard.ZstdDecompressor().decompressobj(), b""
-    fresh = True
+    frame, ready, fresh = zstandard.ZstdDecompressor().decompressobj(), b"", True
     while packed := file.read(1 << 20):
         while packed:
             try:
@@ -165,86 +258,36 @@ def _unpacked_zstd(file: IO[bytes], size: int) -> Iterator[bytes]:
         yield ready
 
 
-def _extensions(path: Path) -> tuple[str, str | None]:
-    """The extension of the content, and that of the packing around it."""
-    last = path.suffix.lower()
-    if last in PACKED:
-        return Path(path.stem).suffix.lower(), last
-    return last, None
+def _unzip(path: Path, data: bytes) -> tuple[Path, str, bytes]:
+    """The only file in a .zip, with its name and extension; a document such as .xlsx stays packed."""
+    import io
 
-
-def _read_bytes(path: Path) -> bytes:
-    if path.is_dir():
-        raise DataError(f"{path}: expected a file, found a folder; give one of the files in it.")
     try:
-        return path.read_bytes()
-    except FileNotFoundError as error:
-        raise DataError(f"{path}: there is no such file.") from error
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror}).") from error
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            names = [name for name in archive.namelist() if not name.endswith("/")]
+            if any(name in _OFFICE for name in names):
+                return path, ".xlsx", data
+            wanted = [name for name in names if _is_data(name)]
+            if len(wanted) != 1:
+                shown = ", ".join(wanted[:5]) + (", ..." if len(wanted) > 5 else "")
+                raise DataError(
+                    f"{path}: expected one file of facts in the archive, found {len(wanted)}: {shown or 'none'}; "
+                    "unpack it and give one of the files, or the folder if they are nodes and relationships."
+                )
+            member = archive.getinfo(wanted[0])
+            if member.file_size > _GIGABYTE and member.file_size > LARGEST_RATIO * max(member.compress_size, 1):
+                raise DataError(f"{path}: refused, it unpacks to more than {LARGEST_RATIO:,} times its size.")
+            return path / wanted[0], PurePosixPath(wanted[0]).suffix.lower(), archive.read(member)
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+        raise DataError(f"{path}: the archive is cut short or damaged ({error}); fetch or make it anew.") from error
 
 
-def _unpack(path: Path, data: bytes, packing: str) -> bytes:
-    if data and not data.startswith(PACKED[packing]):
-        raise DataError(
-            f"{path}: expected {packing[1:]} content by the extension, found something else; "
-            f"rename the file without {packing} if it is not compressed."
-        )
-    try:
-        return gzip.decompress(data) if packing == ".gz" else _unpack_zstd(data)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DataError(
-            f"{path}: the compressed file is cut short or damaged ({error}); fetch or make it anew."
-        ) from error
-
-
-def _unpack_zstd(data: bytes) -> bytes:
-    """All frames of a zstd file; a last frame without its end raises `EOFError`."""
-    import zstandard
-
-    parts = []
-    while data:
-        frame = zstandard.ZstdDecompressor().decompressobj()
-        try:
-            parts.append(frame.decompress(data))
-        except zstandard.ZstdError as error:
-            raise EOFError(str(error)) from error
-        if not frame.eof:
-            raise EOFError("the end of the last frame is missing")
-        data = frame.unused_data
-    return b"".join(parts)
-
-
-def _format_of(data: bytes) -> str:
-    """The format of content whose extension says nothing."""
-    if data.startswith(PARQUET):
-        return "parquet"
-    line = data[:SAMPLE_BYTES].lstrip().split(b"\n", 1)[0].strip()
-    if line.lower().startswith((b"@prefix ", b"prefix ", b"@base ", b"base <")):
-        return "ttl"
-    if line.startswith(b"<?xml"):
-        return "rdf"
-    triple = _TRIPLE.fullmatch(line)
-    if triple:
-        return "nq" if triple.group(3) else "nt"
-    return "jsonl" if line.startswith(b'{"') and line.endswith(b"}") else "delimited"
-
-
-def _refuse_other_content(path: Path, data: bytes, format: str) -> None:
-    """Raise where the content is plainly not what its extension says."""
-    if format == "parquet":
-        if not data.startswith(PARQUET):
-            raise DataError(f"{path}: expected Parquet by the extension, found something else; rename the file.")
-        return
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise DataError(f"{path}: expected UTF-8 text, found UTF-16; save the file as UTF-8.")
-    for name, start in (*PACKED.items(), (".parquet", PARQUET)):
-        if data.startswith(start):
-            raise DataError(f"{path}: expected text, found {name[1:]} content; rename the file to end in {name}.")
-    at = data.find(b"\0")
-    if at >= 0:
-        line = data.count(b"\n", 0, at) + 1
-        raise DataError(
-            f"{path}:{line}: expected UTF-8 text, found a NUL byte: this looks like a binary "
-            "file; give a text file, Parquet, .gz or .zst."
-        )
+def _is_data(name: str) -> bool:
+    """Is a member of an archive anything but notes about it?"""
+    parts = PurePosixPath(name)
+    words = ("readme", "license", "licence", "changelog", "citation", "manifest")
+    return (
+        not any(part.startswith((".", "__")) for part in parts.parts)
+        and not parts.stem.lower().startswith(words)
+        and parts.suffix.lower() not in (".md", ".pdf", ".html", ".png", ".py")
+    )

@@ -7,48 +7,61 @@ delimited file is written is told from its first part.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Unpack
 
 import polars as pl
 
-from anykg.errors import DataError
-from anykg.io.delimited import parse_triplets
-from anykg.io.read import RDF_FORMATS, names_of
-from anykg.io.source import PART_BYTES, load_parts
-
-Progress = Callable[[int, int], None]
-"""Told (bytes read, bytes there are)."""
+from anykg.errors import ConfigError, DataError
+from anykg.io.choices import names_of
+from anykg.io.formats import detect, idle_options
+from anykg.io.options import Reading, ReadOptions
+from anykg.io.source import PART_BYTES, Source, load_parts
+from anykg.progress import Progress
 
 
 def stream_names(
     path: Path | str,
     *,
-    columns: str | None = None,
-    separator: str | None = None,
-    header: bool | None = None,
-    literals: Literal["drop", "keep"] = "drop",
     part_bytes: int = PART_BYTES,
     progress: Progress | None = None,
+    **reading: Unpack[Reading],
 ) -> Iterator[pl.DataFrame]:
-    """Tables with columns head, relation, tail: strings, none missing or empty. Repeated triplets stay.
+    """Yield tables with columns head, relation, tail: strings, none missing; repeated triplets stay.
 
-    The arguments are those of `read_names`.
+    `progress` is told how many bytes of the file have been read, and how many there are.
     """
-    found = False
-    for source in load_parts(path, size=part_bytes, progress=progress):
-        if source.format == "delimited" or separator is not None:
-            table, dialect = parse_triplets(source, columns, separator, header)
-            columns, separator, header = dialect.columns, dialect.separator, False
-        elif source.format in RDF_FORMATS:
-            from anykg.io.rdf import parse_rdf
+    options = ReadOptions.of(**reading)
 
-            table = parse_rdf(source, literals, may_be_empty=True).table
-        else:
-            table = names_of(source, columns).table
-        found = found or not table.is_empty()
+    def by_lines(source: Source) -> bool:
+        return detect(source, options).stream is not None
+
+    def quoted(source: Source) -> bool:
+        return detect(source, options).name in ("tsv", "csv") and b"\t" not in source.start
+
+    sources = load_parts(path, by_lines=by_lines, quoted=quoted, size=part_bytes, progress=progress)
+    first = next(sources)
+    format = detect(first, options)
+    for name in idle_options(format, options):
+        raise ConfigError(f"{path}: is read as {format.name}, where {name} says nothing; leave it out.")
+
+    def all_parts() -> Iterator[Source]:
+        yield first
+        for source in sources:
+            detect(source, options)  # which refuses what is not text
+            yield source
+
+    parsed = (
+        format.stream(all_parts(), options)
+        if format.stream is not None
+        else (format.read(source, options) for source in all_parts())
+    )
+    found = False
+    for part in parsed:
+        table = names_of(part, options, path).table
         if not table.is_empty():
+            found = True
             yield table
     if not found:
         raise DataError(f"{path}: expected facts between entities, found none; use --literals keep to read literals.")

@@ -1,7 +1,7 @@
-"""Write graphs and tables of answers: TSV, CSV, JSON lines, Parquet, N-Triples; the text ones also as `.gz`.
+"""Write graphs and tables of answers, in the formats of `anykg.io.formats` that can be written.
 
-What is written is read back as the same names. Answers also as a JSON array, one row a line. Files are whole or
-absent: see `anykg.atomic`.
+What is written is read back as the same names: see `anykg.io.escapes` for those that a format cannot hold. Text is also
+written as `.gz`. Files are whole or absent: see `anykg.atomic`.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ from pathlib import Path
 import polars as pl
 
 from anykg.atomic import atomic_path
-from anykg.errors import ConfigError, DataError
+from anykg.errors import ConfigError, DataError, InputError
 from anykg.graph.graph import KnowledgeGraph
-from anykg.io.delimited import header_columns
+from anykg.io.escapes import escape_where, escaped
+from anykg.io.formats import by_name, formats
+from anykg.io.parsed import TRIPLET
 
 EXTENSIONS = {
     ".tsv": "tsv",
@@ -25,28 +27,39 @@ EXTENSIONS = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
     ".parquet": "parquet",
+    ".feather": "feather",
+    ".xlsx": "excel",
     ".nt": "nt",
 }
-FORMATS = tuple(dict.fromkeys(EXTENSIONS.values()))
 ROW_EXTENSIONS = EXTENSIONS | {".json": "json"}
-TRIPLET = ["head", "relation", "tail"]
+"""Formats of tables of answers."""
+BREAKS = r"[\t\r\n\x00]"
+
+
+def graph_extensions() -> dict[str, str]:
+    """The formats that graphs are written in, by extension."""
+    found = {suffix: f.name for f in formats().values() if f.write is not None for suffix in f.suffixes}
+    found.pop(".psv", None)  # which is read as CSV is
+    return found
 
 
 def write_graph(graph: KnowledgeGraph, path: Path | str, format: str | None = None) -> None:
-    """Write the facts of a graph as names; labels only go into N-Triples.
+    """Write the facts of a graph as names, and its labels where the format has a place for them.
 
-    TSV has no header, as the benchmarks have none, unless a reader would mistake the first fact for one.
+    TSV has no header, as the benchmarks have none, unless a reader would mistake the first facts for one.
     """
-    path, table = Path(path), graph.to_polars()
-    chosen = format_of(path, format)
-    if chosen == "nt":
-        from anykg.io.rdf import label_lines, to_lines
-
-        content = "".join([*to_lines(table), *label_lines(graph)]).encode()
-    else:
-        header = chosen != "tsv" or _misleads(table)
-        content = _encode(table, path, chosen, header)
-    _write(path, content)
+    path = Path(path)
+    chosen = by_name(format_of(path, format, graph_extensions()))
+    if chosen.write is None:
+        raise ConfigError(f"{path}: graphs are not written as {chosen.name}; choose another format.")
+    content = chosen.write(graph)
+    if isinstance(content, bytes):
+        _write(path, content)
+        return
+    if path.is_file():
+        raise InputError(f"{path}: {chosen.name} is a folder of files, but this is a file; choose another name.")
+    for name, part in content.items():
+        _write(path / name, part)
 
 
 def write_rows(rows: pl.DataFrame, path: Path | str, format: str | None = None) -> None:
@@ -60,7 +73,29 @@ def encode_rows(rows: pl.DataFrame, format: str, path: Path | str = "answers") -
     if format == "json":
         lines = rows.write_ndjson().rstrip("\n").replace("\n", ",\n")
         return f"[\n{lines}\n]\n".encode() if lines else b"[]\n"
-    return _encode(rows, Path(path), format, header=True)
+    if format == "nt":
+        from anykg.io.rdf import to_lines
+
+        if not set(TRIPLET) <= set(rows.columns):
+            raise DataError(
+                f"{path}: N-Triples need columns head, relation, tail; found {', '.join(rows.columns)}. "
+                "Write TSV, CSV, JSON lines or Parquet."
+            )
+        return "".join(to_lines(rows.select(TRIPLET))).encode()
+    if format == "excel":
+        from anykg.io.tables import excel_of
+
+        return excel_of(rows)
+    buffer = io.BytesIO()
+    if format in ("tsv", "csv"):
+        return _text(rows, format, header=True)
+    if format == "jsonl":
+        rows.write_ndjson(buffer)
+    elif format == "feather":
+        rows.write_ipc(buffer)
+    else:
+        rows.write_parquet(buffer)
+    return buffer.getvalue()
 
 
 def format_of(path: Path, format: str | None = None, extensions: Mapping[str, str] = EXTENSIONS) -> str:
@@ -70,53 +105,77 @@ def format_of(path: Path, format: str | None = None, extensions: Mapping[str, st
         format = extensions.get(Path(path.stem).suffix.lower() if last == ".gz" else last)
         if format is None:
             raise ConfigError(f"{path}: expected a file name ending in {', '.join(extensions)}, or a format.")
-    if format not in extensions.values():
-        raise ConfigError(f"Expected a format of {', '.join(dict.fromkeys(extensions.values()))}; found {format!r}.")
-    if format == "parquet" and path.suffix.lower() == ".gz":
-        raise ConfigError(f"{path}: Parquet is compressed already; write it without .gz.")
+    allowed = dict.fromkeys(extensions.values())
+    if extensions != EXTENSIONS and extensions != ROW_EXTENSIONS:
+        allowed |= {f.name: None for f in formats().values() if f.write is not None}
+    if format not in allowed:
+        raise ConfigError(f"Expected a format of {', '.join(allowed)}; found {format!r}.")
+    if format in ("parquet", "feather", "excel") and path.suffix.lower() == ".gz":
+        name = {"parquet": "Parquet", "feather": "Feather", "excel": "Excel"}[format]
+        raise ConfigError(f"{path}: {name} is compressed already; write it without .gz.")
     return format
 
 
-def _encode(table: pl.DataFrame, path: Path, format: str, header: bool) -> bytes:
-    if format == "nt":
-        from anykg.io.rdf import to_lines
+def delimited_of(graph: KnowledgeGraph, kind: str) -> bytes:
+    """The content of a TSV or CSV file with the facts of a graph."""
+    table = graph.to_polars()
+    if kind == "csv":
+        return _text(table, kind, header=True)
+    content = _text(table, kind, header=False)
+    return _text(table, kind, header=True) if _misleads(content) else content
 
-        if not set(TRIPLET) <= set(table.columns):
-            raise DataError(
-                f"{path}: N-Triples need columns head, relation, tail; found {', '.join(table.columns)}. "
-                "Write TSV, CSV, JSON lines or Parquet."
-            )
-        return "".join(to_lines(table.select(TRIPLET))).encode()
+
+def _text(table: pl.DataFrame, kind: str, *, header: bool) -> bytes:
     buffer = io.BytesIO()
-    if format == "tsv":
-        _refuse_breaks(table, path)
-        table.write_csv(buffer, separator="\t", include_header=header, quote_style="never")
-    elif format == "csv":
-        # Readers take spaces around a name for its surroundings, unless it is quoted.
-        blank = table.select(pl.any_horizontal(pl.col(pl.String).str.contains(r"^[ \t]|[ \t]$").any())).item()
-        table.write_csv(buffer, include_header=header, quote_style="always" if blank else "necessary")
-    elif format == "jsonl":
-        table.write_ndjson(buffer)
-    else:
-        table.write_parquet(buffer)
+    breaks = kind == "tsv"  # which has no quotes
+    held = _unlike_header(
+        table.with_columns(pl.col(pl.String).map_batches(lambda n: escape_where(n, _breaks if breaks else _is_empty)))
+    )
+    if kind == "tsv":
+        held.write_csv(buffer, separator="\t", include_header=header, quote_style="never")
+        return buffer.getvalue()
+    # Readers take spaces around a name for its surroundings, unless it is quoted.
+    blank = held.select(pl.any_horizontal(pl.col(pl.String).str.contains(r"^[ \t]|[ \t]$").any())).item()
+    held.write_csv(buffer, include_header=header, quote_style="always" if blank else "necessary")
     return buffer.getvalue()
 
 
-def _refuse_breaks(table: pl.DataFrame, path: Path) -> None:
-    """TSV has no quotes, so that a name cannot hold what ends a field or a line."""
-    for column in table.select(pl.col(pl.String)):
-        broken = column.filter(column.str.contains(r"[\t\r\n]"))
-        if len(broken):
-            raise DataError(
-                f"{path}: TSV cannot hold the tab or line break in {broken[0]!r}; "
-                "write CSV, JSON lines, Parquet or N-Triples instead."
-            )
+def _is_empty(names: pl.Series) -> pl.Series:
+    return (names == "") | names.str.contains("\x00", literal=True)
 
 
-def _misleads(table: pl.DataFrame) -> bool:
-    """Would the first row be taken for a header, or lose a byte order mark?"""
-    first = table.row(0) if table.height else ()
-    return bool(first) and (header_columns(list(first)) is not None or first[0].startswith("\ufeff"))
+def _breaks(names: pl.Series) -> pl.Series:
+    return (names == "") | names.str.contains(BREAKS)
+
+
+def _unlike_header(table: pl.DataFrame) -> pl.DataFrame:
+    """The table with no row like its header, which readers take for that of a file put behind another."""
+    if not set(TRIPLET) <= set(table.columns):
+        return table
+    again = pl.all_horizontal(pl.col(name) == name for name in TRIPLET)
+    return table.with_columns(pl.when(again).then(pl.lit(escaped("head"))).otherwise("head").alias("head"))
+
+
+def _misleads(content: bytes) -> bool:
+    """Would a file without a header be read otherwise than as columns h, r, t?"""
+    from anykg.io.delimited import choose_roles
+    from anykg.io.delimited import detect as dialect_of
+    from anykg.io.formats import detect
+    from anykg.io.options import ReadOptions
+    from anykg.io.source import SAMPLE_BYTES, of_bytes
+
+    if not content:
+        return False
+    start = content[:SAMPLE_BYTES]
+    start = start[: start.rfind(b"\n") + 1] or start
+    try:
+        source = of_bytes(Path("facts.tsv"), start)
+        dialect = dialect_of(source, ReadOptions())
+        roles = choose_roles(source, dialect, ReadOptions())
+    except InputError:
+        return True
+    plain = dialect.separator == "\t" and dialect.width == 3 and not dialect.header and not dialect.skip
+    return not plain or roles[:3] != (0, 1, 2) or detect(source).name != "tsv" or source.data != start
 
 
 def _write(path: Path, content: bytes) -> None:

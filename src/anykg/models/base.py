@@ -146,6 +146,16 @@ class LinkPredictor(nn.Module):
         del encoded, triplets
         return None
 
+    def edge_relevance(self, graph: KnowledgeGraph, triplet: Tensor) -> Tensor | None:
+        """How much the score of a triplet [3], no fact of `graph`, owes to each edge in each layer: [L, 2E], or None.
+
+        Edges are in the order of `graph.with_inverses()`; an edge (u, r, v) carries a message from v to u. `explain`
+        joins edges of positive relevance, at most one a layer, to paths from head to tail, and then tests those by
+        removing them. Where a model returns None, as by default, it removes facts near the triplet one at a time.
+        """
+        del graph, triplet
+        return None
+
     def training_scores(self, graph: KnowledgeGraph, rows: Tensor, seed: int, targets: Tensor | None = None) -> Tensor:
         """Scores [B, 1 + K] of rows [B, 1 + K, 3]: each target, then its negatives.
 

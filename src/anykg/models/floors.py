@@ -77,27 +77,27 @@ class Popularity(LinkPredictor):
     def score_tails(
         self, encoded: EncodedCounts, heads: Tensor, relations: Tensor, candidates: Tensor | None = None
     ) -> Tensor:
+        device = heads.device
+        heads, relations = heads.cpu(), relations.cpu()
         asked, row = torch.unique(relations, return_inverse=True)
         ends = self._log_shares(encoded, asked)[row]  # [B, N]
         start = self._at(encoded, self._turned(encoded, relations), heads)
-        scores = ends if candidates is None else ends.gather(1, candidates)
-        return scores + (start + self._log_relation(encoded, relations))[:, None]
+        scores = ends if candidates is None else ends.gather(1, candidates.cpu())
+        return (scores + (start + self._log_relation(encoded, relations))[:, None]).to(device)
 
     def score_relations(
         self, encoded: EncodedCounts, heads: Tensor, tails: Tensor, candidates: Tensor | None = None
     ) -> Tensor:
         everything = torch.arange(encoded.num_relations)
-        ends, starts = (
-            self._log_shares(encoded, everything),
-            self._log_shares(encoded, self._turned(encoded, everything)),
-        )
-        scores = (starts[:, heads] + ends[:, tails]).T + self._log_relation(encoded, everything)
-        return scores if candidates is None else scores.gather(1, candidates)
+        ends = self._log_shares(encoded, everything)
+        starts = self._log_shares(encoded, self._turned(encoded, everything))
+        scores = (starts[:, heads.cpu()] + ends[:, tails.cpu()]).T + self._log_relation(encoded, everything)
+        return (scores if candidates is None else scores.gather(1, candidates.cpu())).to(heads.device)
 
     def score_triplets(self, encoded: EncodedCounts, triplets: Tensor) -> Tensor:
-        heads, relations, tails = triplets.T
+        heads, relations, tails = triplets.cpu().T
         ends = self._at(encoded, self._turned(encoded, relations), heads) + self._at(encoded, relations, tails)
-        return ends + self._log_relation(encoded, relations)
+        return (ends + self._log_relation(encoded, relations)).to(triplets.device)
 
     def _log_shares(self, encoded: EncodedCounts, relations: Tensor) -> Tensor:
         """The matrix log P(entity | relation) [K, N] of relations [K]."""
@@ -190,9 +190,9 @@ class PageRank(LinkPredictor):
         self, encoded: EncodedWalk, heads: Tensor, relations: Tensor, candidates: Tensor | None = None
     ) -> Tensor:
         del relations
-        asked, row = torch.unique(heads, return_inverse=True)
+        asked, row = torch.unique(heads.cpu(), return_inverse=True)
         scores = self.visits(encoded, asked)[row]
-        return scores if candidates is None else scores.gather(1, candidates)
+        return (scores if candidates is None else scores.gather(1, candidates.cpu())).to(heads.device)
 
     def score_relations(
         self, encoded: EncodedWalk, heads: Tensor, tails: Tensor, candidates: Tensor | None = None
@@ -201,5 +201,6 @@ class PageRank(LinkPredictor):
         return scores[:, None].expand(-1, encoded.num_relations if candidates is None else candidates.shape[1])
 
     def score_triplets(self, encoded: EncodedWalk, triplets: Tensor) -> Tensor:
-        asked, row = torch.unique(triplets[:, 0], return_inverse=True)
-        return self.visits(encoded, asked)[row, triplets[:, 2]]
+        heads, _, tails = triplets.cpu().T
+        asked, row = torch.unique(heads, return_inverse=True)
+        return self.visits(encoded, asked)[row, tails].to(triplets.device)

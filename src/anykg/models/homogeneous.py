@@ -21,13 +21,13 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch_geometric import nn as pyg
 
 from anykg.errors import ConfigError
 from anykg.graph.distances import triplet_distances
 from anykg.graph.graph import KnowledgeGraph
 from anykg.models.base import EncodedGraph, LinkPredictor, Symmetry, without_targets
 from anykg.models.recipe import Recipe
+from anykg.plugins import import_extra
 
 FARTHEST = 3
 """Distances beyond this share a vector."""
@@ -62,6 +62,10 @@ class Encoded(EncodedGraph):
     """Entity vectors of one graph."""
 
     states: Tensor  # [N, D]
+
+
+def _pyg() -> Any:
+    return import_extra("torch_geometric.nn", "pyg", "A graph convolution")
 
 
 def edge_index(graph: KnowledgeGraph) -> Tensor:
@@ -155,18 +159,18 @@ class GAT(HomogeneousGNN):
     edges = staticmethod(edge_index)
 
     def convolution(self, before: int, after: int) -> Any:
-        return pyg.GATConv(before, after // self.config.heads, heads=self.config.heads)
+        return _pyg().GATConv(before, after // self.config.heads, heads=self.config.heads)
 
 
 class GIN(HomogeneousGNN):
     """Graph isomorphism network."""
 
     def convolution(self, before: int, after: int) -> Any:
-        return pyg.GINConv(nn.Sequential(nn.Linear(before, after), nn.ReLU(), nn.Linear(after, after)))
+        return _pyg().GINConv(nn.Sequential(nn.Linear(before, after), nn.ReLU(), nn.Linear(after, after)))
 
 
 class GraphConv(HomogeneousGNN):
     """Two linear maps, of the entity and of the sum of its neighbours."""
 
     def convolution(self, before: int, after: int) -> Any:
-        return pyg.GraphConv(before, after)
+        return _pyg().GraphConv(before, after)

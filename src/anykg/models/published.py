@@ -13,8 +13,24 @@ from anykg.models.base import LinkPredictor
 from anykg.models.store import first_line, load_tensors
 
 
-def import_weights(path: Path) -> tuple[str, LinkPredictor]:
-    """The name of the model a file's parameters belong to, and that model with them."""
+def import_weights(*paths: Path) -> tuple[str, LinkPredictor]:
+    """The name of the model a file's parameters belong to, and that model with them.
+
+    TRIX is published in two files, for entities and for relations; both together make one model.
+    """
+    found = [_import_file(path) for path in paths]
+    if len(found) == 1:
+        return found[0]
+    from anykg.models.nbf.trix import TRIX, joined
+
+    models = [model for _, model in found if isinstance(model, TRIX)]
+    if len(found) != 2 or len(models) != 2 or {model.config.networks for model in models} != {"entity", "relation"}:
+        names = " and ".join(f"{name} in {path}" for (name, _), path in zip(found, paths, strict=True))
+        raise CheckpointError(f"Only the two files of TRIX, for entities and for relations, join; found {names}.")
+    return "trix", joined(*models)
+
+
+def _import_file(path: Path) -> tuple[str, LinkPredictor]:
     weights = _read(path)
     for name, sign, convert in FAMILIES:
         if sign in weights:
@@ -29,7 +45,7 @@ def import_weights(path: Path) -> tuple[str, LinkPredictor]:
                     f"{path}: expected finite parameters of {name}, found others; the file is damaged."
                 )
             return name, model
-    known = ", ".join(name for name, _, _ in FAMILIES)
+    known = ", ".join(dict.fromkeys(name for name, _, _ in FAMILIES))
     raise CheckpointError(
         f"{path}: expected parameters of the public {known}; found {', '.join(list(weights)[:3])}, ..."
     )
@@ -55,10 +71,21 @@ def _read(path: Path) -> dict[str, Tensor]:
 
 
 def _ultra(weights: Mapping[str, Tensor]) -> LinkPredictor:
-    from anykg.models.nbf.ultra import Ultra, import_ultra_weights
+    from anykg.models.nbf.published import import_ultra_weights
+    from anykg.models.nbf.ultra import Ultra
 
     config, state = import_ultra_weights(weights)
     model = Ultra(config)
+    model.load_state_dict(state)
+    return model
+
+
+def _trix(weights: Mapping[str, Tensor]) -> LinkPredictor:
+    from anykg.models.nbf.published import import_trix_weights
+    from anykg.models.nbf.trix import TRIX
+
+    config, state = import_trix_weights(weights)
+    model = TRIX(config)
     model.load_state_dict(state)
     return model
 
@@ -78,8 +105,10 @@ def _ingram(weights: Mapping[str, Tensor]) -> LinkPredictor:
 
 
 FAMILIES: list[tuple[str, str, Callable[[Mapping[str, Tensor]], LinkPredictor]]] = [
+    ("trix", "relation_model.node_mlp.bias", _trix),
+    ("trix", "relation_model.0.layers_hh.0.linear.bias", _trix),
     ("ultra", "entity_model.layers.0.layer_norm.weight", _ultra),
     ("isdea+", "mlp_r_not.linear1.weight", _isdea),
     ("ingram", "ent_proj1.weight", _ingram),
 ]
-"""Name, a parameter that only this model has, and how its parameters become ours."""
+"""Name, a parameter that no model below has, and how the parameters become ours."""

@@ -81,7 +81,7 @@ class Recipe:
     """Validate on a seeded sample of so many triplets; 0 takes all."""
     patience: int = 0
     """Stop after so many validations without gain; 0 never stops early."""
-    keep: Literal["best", "last"] = "best"
+    checkpoint: Literal["best", "last"] = "best"
     """Keep the weights with the best validation, or the last ones; with last, a graph given as a single file is
     learned from as a whole instead of setting a part aside for validation."""
 

@@ -98,6 +98,7 @@ MODELS = ModelRegistry(
             "anykg.models.complex.complex:ComplEx",
             "A complex vector for each name, fitted to one graph.",
         ),
+        "mixture": Row("anykg.models.mixture:Mixture", "A weighted mix of other models, as `anykg fit` makes it."),
         "schema": Row("anykg.models.schema:SchemaModel", "Which entities and directions fit a relation; a feature."),
         "rulebook": Row(
             "anykg.models.rulebook:Rulebook", "Rules with named relations and entities, mined on one graph."

@@ -189,8 +189,12 @@ def pieces(case: Case) -> Iterator[str]:
             yield "score_tails disagrees with score_triplets."
         if not _close(tails.gather(1, some), chosen):
             yield "score_tails gives other scores for a selection of candidates."
-        if not _close(relations.gather(1, direct[:, 1:2]).squeeze(1), model.score_triplets(encoded, direct)):
-            yield "score_relations disagrees with score_triplets."
+        one_by_one = [model.score_relations(encoded, row[:1], row[2:]) for row in direct]
+        if not _close(torch.cat(one_by_one), relations):
+            yield "score_relations gives other scores for the same rows one by one."
+        agrees = _close(relations.gather(1, direct[:, 1:2]).squeeze(1), model.score_triplets(encoded, direct))
+        if not agrees and not model.relations_apart:
+            yield "score_relations disagrees with score_triplets; set relations_apart = True if it is meant to."
         batch = _training_rows(graph, 6)
         if list(model.parameters()):
             together = model.training_scores(graph, batch, case.seed)

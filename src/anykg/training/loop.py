@@ -157,7 +157,7 @@ def train(
                 # With nothing to select on, the last weights are the best there are; of equally good ones too: where
                 # validation is too easy to tell them apart, those that were trained longer know more of other graphs.
                 better = value is None or state.best is None or sign * value > sign * state.best
-                if (better or value == state.best or recipe.keep == "last") and workers.leads:
+                if (better or value == state.best or recipe.checkpoint == "last") and workers.leads:
                     save_weights(out, model, record)
                 state.best, state.stale = (value, 0) if better else (state.best, state.stale + 1)
             record["seconds"] = round(time.monotonic() - started, 3)

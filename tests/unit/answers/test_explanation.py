@@ -6,13 +6,17 @@ import numpy as np
 import pytest
 import torch
 
-from anykg.answers.explain.explanation import Explanation, explain, nearby, without
+from anykg.answers.explain.explanation import Explanation, explain, nearby
+from anykg.answers.explain.neighbourhood import neighbourhood
+from anykg.answers.explain.paths import important_paths, removal_effects
 from anykg.answers.explain.picture import draw, layout
 from anykg.answers.explain.show import as_json, as_text
 from anykg.errors import ConfigError
 from anykg.graph.graph import KnowledgeGraph
 from anykg.io.catalog import load_graph
+from anykg.models.base import EncodedGraph, LinkPredictor, Symmetry
 from anykg.models.nbf.nbfnet import NBFNet, NBFNetConfig
+from anykg.models.registry import MODELS
 from anykg.models.store import load_model
 from anykg.models.uqer import UQER
 from graphs import named, random_graph
@@ -41,7 +45,7 @@ def test_paths_lead_from_head_to_tail_over_facts(atlas: KnowledgeGraph, border: 
 
 def test_what_is_removed_is_gone_and_matters(border: Explanation) -> None:
     model = load_model("anykg-small")
-    left = without(border.graph, border.removal.facts)
+    left = border.graph.without(border.removal.facts)
     assert len(left) == len(border.graph) - len(border.removal.facts)
     with torch.no_grad():
         score = model.score_triplets(model.encode(left), torch.from_numpy(border.triplet)[None])
@@ -101,6 +105,64 @@ def test_nbfnet_has_paths_too() -> None:
     model = NBFNet(NBFNetConfig(aggregation="sum"))
     found = explain(model, graph, (0, 1, 5), paths=2, draws=1)
     assert 1 <= len(found.paths) <= 2
+
+
+@pytest.mark.parametrize("name", ["isdea+", "ingram", "graphconv", "rmpi"])
+def test_any_model_is_explained_by_removing_facts(name: str) -> None:
+    """Without a word of its own on what its edges are worth."""
+    graph = random_graph(15, 3, 50, 4)
+    model_class = MODELS.load(name)
+    torch.manual_seed(1)
+    model = model_class.build(model_class.Config(), graph).eval()
+    assert model.edge_relevance(graph, torch.tensor([0, 1, 5])) is None
+    found = explain(model, graph, (0, 1, 5), paths=2, draws=1)
+    assert 1 <= len(found.paths) <= 2
+    assert graph.contains(np.concatenate([path.facts for path in found.paths])).all()
+    assert found.removal.score == pytest.approx(found.score - sum(path.effect for path in found.paths), abs=1e-3)
+    assert found.paths[0].effect > 0
+
+
+def test_large_graphs_are_explained_by_their_neighbourhood(atlas: KnowledgeGraph, border: Explanation) -> None:
+    model = load_model("anykg-small")
+    rest = border.graph
+    whole = important_paths(model, rest, border.triplet)
+    near = neighbourhood(rest, border.triplet, 400)
+    assert len(near.graph) == 400
+    assert near.graph.num_entities < rest.num_entities
+    assert near.lengths.max() <= neighbourhood(rest, border.triplet, len(rest)).lengths.max()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("anykg.answers.explain.paths.RELEVANT_FACTS", 400)
+        part = important_paths(model, rest, border.triplet)
+    for path in part:
+        assert rest.contains(path.facts).all()
+        assert (path.nodes[0], path.nodes[-1]) == (border.triplet[0], border.triplet[2])
+    assert (
+        part[0].facts.tolist() == whole[0].facts.tolist() == [[border.triplet[2], border.triplet[1], border.triplet[0]]]
+    )
+
+
+def test_a_fact_that_matters_most_is_found_by_removal() -> None:
+    """A model that counts facts of the relation at the tail owes its score to those, and to nothing else."""
+
+    class Popular(LinkPredictor):
+        symmetry = Symmetry.EXACT
+
+        def score_triplets(self, encoded: EncodedGraph, triplets: torch.Tensor) -> torch.Tensor:
+            facts = encoded.graph.triplets
+            counts = [((facts[:, 1] == r) & (facts[:, 2] == t)).sum() for _, r, t in triplets.tolist()]
+            return torch.tensor(counts, dtype=torch.float32)
+
+    graph = named("a likes x", "b likes x", "c knows x", "a knows d", "e likes y")
+    asked = (graph.entities.index("d"), graph.relations.index("likes"), graph.entities.index("x"))
+    near = neighbourhood(graph, np.array(asked), 100)
+    effects = removal_effects(Popular(), near)
+    assert {tuple(graph.to_polars().row(i)) for i in np.flatnonzero(effects)} == {
+        ("a", "likes", "x"),
+        ("b", "likes", "x"),
+    }
+    found = explain(Popular(), graph, asked, draws=0)
+    assert len(found.paths) == 2
+    assert found.removal.score == 0
 
 
 def test_nothing_to_say_is_said() -> None:

@@ -171,6 +171,19 @@ def test_training_graphs_merged_or_apart() -> None:
     assert not both.train.contains(both.valid.triplets).any()
 
 
+def test_training_figures_on_the_message_graph() -> None:
+    """As in the public code of ISDEA+: a tenth of the training facts is held out, the rest is observed."""
+    row = ModelRow("isdea+", training_graph="message")
+    experiment = replace(EXPERIMENT, models=(row,), columns={"training": ("valid",)})
+    cell = Cell(row, "atlas", 0)
+    (graph,) = runs.training_graphs(experiment, cell, None)
+    (asked,) = runs._asked_graphs(experiment, cell, [graph], None)
+    assert asked.name == "message:atlas"
+    assert len(asked.observed) == pytest.approx(0.9 * len(graph.train), rel=0.01)
+    assert asked.test == graph.valid
+    assert asked.also_known == graph.train  # a held-out fact is no negative
+
+
 def test_results_of_before_stay_valid(tmp_path: Path) -> None:
     """A cell that was tested on one graph has its figures at the top of its file."""
     cell = EXPERIMENT.cells()[0]

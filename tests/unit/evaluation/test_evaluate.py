@@ -114,6 +114,25 @@ def test_paper_protocol_ranks_among_51(task: tuple) -> None:
     assert many.ranks.candidates.max() == 51
 
 
+def test_paper_ingram_draws_relations_with_replacement_and_counts_each_once() -> None:
+    """50 draws from 100 relations are 39.5 different ones on average: a random scorer has Hits@10 25.0, not 19.6."""
+    observed, test = random_graph(60, 101, 300, seed=0), random_graph(60, 101, 3000, seed=1)
+    found = {
+        name: evaluate(RandomScorer(), observed, test, task="relation", protocol=protocol)
+        for name, protocol in PROTOCOLS.items()
+    }
+    assert found["paper-ingram"].ranks.candidates.mean() == pytest.approx(40.5, abs=0.5)
+    hits = (found["paper-ingram"].ranks.by(Ties.PESSIMISTIC) <= 10).mean()
+    assert hits == pytest.approx(0.25, abs=0.03)
+    assert set(found["paper"].ranks.candidates.tolist()) == {51}
+    distinct, replaced = (PROTOCOLS["paper"].with_replacement(choice) for choice in (None, True))
+    assert distinct == PROTOCOLS["paper"]
+    ranks = [evaluate(RandomScorer(), observed, test, task="relation", protocol=p).ranks for p in (distinct, replaced)]
+    assert ranks[1].candidates.tolist() == ranks[0].candidates.tolist()  # repeated ones count each time
+    assert ranks[0].ties.max() == 0
+    assert PROTOCOLS["paper-ingram"].with_replacement(False).relations == "distinct-if-possible"
+
+
 def test_what_cannot_be_ranked_is_counted() -> None:
     both = named("a r b", "a s b")
     observed, test = both.subset(np.array([True, False])), both.subset(np.array([False, True]))

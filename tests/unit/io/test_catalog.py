@@ -34,8 +34,8 @@ def test_the_catalog_holds_the_benchmarks():
     names = [row.name for row in DATASETS]
     assert len(set(map(str.casefold, names))) == len(names)
     families = {family: sum(row.family == family for row in DATASETS) for family in {row.family for row in DATASETS}}
-    assert families == {"PediaTypes": 8, "WikiTopics": 11, "transductive": 9, "embedded": 1}
-    assert {row.name for row in DATASETS if not row.source} == {"nell-995", "atlas"}
+    assert families == {"PediaTypes": 8, "WikiTopics": 11, "WikiTopics mixtures": 18, "transductive": 9, "embedded": 1}
+    assert {row.name for row in DATASETS if not row.source and not row.parts} == {"nell-995", "atlas"}
     assert all(row.source.startswith("https://") for row in DATASETS if row.source)
     assert all(row.licence and row.citation and row.notes for row in DATASETS)
 
@@ -50,6 +50,21 @@ def test_files_are_in_the_public_layout():
 def test_names_ignore_case():
     assert get_dataset("en-fr") is get_dataset("EN-FR")
     assert get_dataset("WikiTopics:Art").name == "wikitopics:art"
+
+
+def test_a_mixture_is_its_topics_merged(data_dir):
+    task = load_task("wikitopics:infra+sci", data_dir)
+    infra, sci = (load_task(f"wikitopics:{topic}", data_dir) for topic in ("infra", "sci"))
+    assert task.train.num_entities == 19802  # as in the public folder Run-1-InfSci-trans
+    assert len(task.train) == len(infra.train) + len(sci.train) - 1  # a fact of both
+    assert task.train.num_relations == infra.train.num_relations + sci.train.num_relations - 1  # and a relation
+    assert len(load_graph("wikitopics:infra+sci", data_dir)) <= len(infra.observed) + len(sci.observed)
+
+
+def test_a_mixture_is_not_here_without_its_topics(tmp_path, monkeypatch):
+    monkeypatch.setenv("ANYKG_DATA", str(tmp_path))
+    with pytest.raises(DataError, match=r"data fetch wikitopics:infra\+sci"):
+        load_task("wikitopics:infra+sci")
 
 
 @pytest.mark.parametrize("ask", [get_dataset, load_task, load_graph])

@@ -13,7 +13,8 @@ import numpy as np
 import torch
 
 from anykg.answers.explain.matches import Match, matches
-from anykg.answers.explain.paths import Path, important_paths, reads_paths
+from anykg.answers.explain.neighbourhood import neighbourhood
+from anykg.answers.explain.paths import RELEVANT_FACTS, Path, important_paths, reads_paths
 from anykg.graph.graph import KnowledgeGraph
 from anykg.models.base import LinkPredictor
 from anykg.seeds import stream
@@ -67,11 +68,16 @@ def explain(
     model.eval()
     asked = np.array(triplet, np.int64)
     known = bool(graph.contains(asked))
-    rest = graph.subset((graph.triplets != asked).any(1)) if known else graph
+    rest = graph.without(asked[None])
     score = _score(model, rest, asked)
     found: list[Path] = []
-    if reads_paths(model, rest):
-        found = _telling(model, rest, asked, important_paths(model, rest, asked), paths)
+    if reads_paths(model):
+        near = neighbourhood(rest, asked, RELEVANT_FACTS)
+        tried = important_paths(model, near.graph, near.triplet)
+        found = [
+            replace(path, facts=near.in_whole(path.facts), nodes=tuple(near.entities[list(path.nodes)].tolist()))
+            for path in _telling(model, near.graph, near.triplet, tried, paths)
+        ]
     implied = matches(model, rest, asked, clauses)
     reasons = np.concatenate([np.empty((0, 3), np.int64), *(part.facts for part in (found or implied))])
     reasons = np.unique(reasons, axis=0)
@@ -91,11 +97,6 @@ def explain(
         removal=_removed(model, rest, asked, reasons),
         random=tuple(others),
     )
-
-
-def without(graph: KnowledgeGraph, facts: np.ndarray) -> KnowledgeGraph:
-    """The graph without some facts [F, 3]; entities and relations stay."""
-    return graph.subset(~graph.with_triplets(facts).contains(graph.triplets))
 
 
 def nearby(graph: KnowledgeGraph, triplet: np.ndarray, reasons: np.ndarray, random: np.random.Generator) -> np.ndarray:
@@ -121,13 +122,13 @@ def _telling(
     chosen: list[Path] = []
     left, before = graph, _score(model, graph, triplet)
     while tried and len(chosen) < count:
-        after = [_score(model, without(left, path.facts), triplet) for path in tried]
+        after = [_score(model, left.without(path.facts), triplet) for path in tried]
         best = min(range(len(tried)), key=lambda i: (after[i], len(tried[i].facts)))
         if chosen and before - after[best] <= LEAST_EFFECT:
             break
         path = tried.pop(best)
         chosen.append(replace(path, effect=before - after[best]))
-        left, before = without(left, path.facts), after[best]
+        left, before = left.without(path.facts), after[best]
     return chosen
 
 
@@ -154,5 +155,5 @@ def _unknown(graph: KnowledgeGraph, triplet: np.ndarray) -> np.ndarray:
 
 
 def _removed(model: LinkPredictor, graph: KnowledgeGraph, triplet: np.ndarray, facts: np.ndarray) -> Removal:
-    left = without(graph, facts)
+    left = graph.without(facts)
     return Removal(facts, _score(model, left, triplet), _rank(model, left, triplet))

@@ -1,65 +1,101 @@
-"""The paths a Bellman-Ford model's score depends on most.
+"""The paths and facts that a score depends on most: candidates, to be tested by removing them.
 
-The score's gradient with respect to a factor of 1 on every message says what each edge is worth in each layer; a beam
-search puts together the paths from head to tail that are worth most (as NBFNet's authors do). A gradient is a guess
-about a change. So the paths found are removed from the graph in turn, always the one that lowers the score most.
+A model may say what each edge is worth in each layer (`LinkPredictor.edge_relevance`: Bellman-Ford networks do); a beam
+search then puts together the paths from head to tail that are worth most. For any other model, facts near the triplet
+are removed one at a time; those that lower the score are candidates, alone and joined to paths. Either way this is a
+guess: `explanation` removes the candidates in turn, always the one that lowers the score most.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 
 from anykg.answers.explain.beam import NONE, best_paths
+from anykg.answers.explain.neighbourhood import Neighbourhood, neighbourhood
 from anykg.graph.graph import KnowledgeGraph
 from anykg.models.base import LinkPredictor
+from anykg.models.uqer import UQER
 
 BEAMS = 12
-"""Paths that are found by gradient and then tried."""
+"""Candidates that are tried."""
+RELEVANT_FACTS = 100_000
+"""A model's `edge_relevance` sees at most so many facts: it takes a few kilobytes for each."""
+REMOVAL_FACTS, REMOVED, LONGEST = 20_000, 32, 3
+"""Without it, scores are taken on at most so many facts, of which so many are removed, one by one, and joined to paths
+of at most so many facts."""
 
 
 @dataclass(frozen=True)
 class Path:
-    """Facts that lead from the head to the tail, each in its own direction."""
+    """Facts that lead from the head to the tail, each in its own direction, or a single fact near them."""
 
     facts: np.ndarray  # int64 [L, 3]
     nodes: tuple[int, ...]  # L + 1 entities
     worth: float
-    """Sum of the gradients."""
+    """Sum of the relevances."""
     effect: float = 0.0
     """How much lower the score is without these facts, once those of the paths before it are gone."""
 
 
-def reads_paths(model: LinkPredictor, graph: KnowledgeGraph) -> bool:
-    """Whether a model's messages can be weighted: Ultra and NBFNet."""
-    return hasattr(model.encode(graph), "edge_weights")
+def reads_paths(model: LinkPredictor) -> bool:
+    """Whether paths say more than clauses; the score of a model made of clauses is a sum over them."""
+    return not isinstance(model, UQER)
 
 
 def important_paths(model: LinkPredictor, graph: KnowledgeGraph, triplet: np.ndarray, beams: int = BEAMS) -> list[Path]:
-    """Paths in `graph` that a triplet's score depends on, best guess first; the triplet must not be a fact of it."""
-    encoded = model.encode(graph)
-    layers = getattr(model.config, "entity_layers", None) or model.config.layers
-    device = next(model.parameters()).device
-    factors = torch.ones(layers, 2 * len(graph), device=device, requires_grad=True)
-    rows = torch.from_numpy(np.asarray(triplet, np.int64))[None].to(device)
-    with torch.enable_grad():
-        score = model.score_triplets(replace(encoded, edge_weights=factors), rows).sum()
-        (gradient,) = torch.autograd.grad(score, factors)
-    worth = gradient.cpu().numpy().astype(np.float64)  # [L, 2E]
-    edges = graph.with_inverses().astype(np.int64)
-    # Edges that no layer reads are most of them; a path cannot use them.
-    read = np.flatnonzero((worth > 0).any(0))
-    found, worths = best_paths(
-        edges[read], np.ascontiguousarray(worth[:, read]), graph.num_entities, int(triplet[0]), int(triplet[2]), beams
-    )
-    return [
-        _path(graph, read[row[row != NONE]], edges, int(triplet[0]), float(total))
-        for row, total in zip(found, worths, strict=True)
-    ]
+    """Up to `beams` candidates, best guess first; the triplet must not be a fact of the graph."""
+    near = neighbourhood(graph, triplet, RELEVANT_FACTS)
+    device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
+    found = model.edge_relevance(near.graph, torch.from_numpy(near.triplet).to(device))
+    if found is not None:
+        return _joined(near, found.detach().cpu().numpy().astype(np.float64), beams)
+    near = neighbourhood(graph, triplet, REMOVAL_FACTS)
+    worth = removal_effects(model, near)
+    paths = _joined(near, np.tile(worth, (LONGEST, 2)), beams)
+    alone = np.argsort(-worth, kind="stable")[: beams - len(paths)]
+    return paths + [_single(near, fact, worth[fact]) for fact in alone if worth[fact] > 0]
 
 
-def _path(graph: KnowledgeGraph, places: np.ndarray, edges: np.ndarray, start: int, worth: float) -> Path:
-    nodes = (start, *(int(edges[place, 0]) for place in places))
-    return Path(graph.triplets[places % len(graph)].astype(np.int64), nodes, worth)
+@torch.no_grad()
+def removal_effects(model: LinkPredictor, near: Neighbourhood, count: int = REMOVED) -> np.ndarray:
+    """How much lower the score is without each fact [E], for the `count` facts on the shortest walks; 0 for others.
+
+    Of equally short walks those between entities with fewer facts come first: they say more.
+    """
+    device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
+    asked = torch.from_numpy(near.triplet)[None].to(device)
+    facts = near.graph.triplets
+    degrees = np.bincount(facts[:, [0, 2]].ravel(), minlength=near.graph.num_entities)
+    chosen = np.lexsort((degrees[facts[:, 0]] + degrees[facts[:, 2]], near.lengths))[:count]
+    whole = float(model.score_triplets(model.encode(near.graph), asked))
+    effects = np.zeros(len(facts))
+    for fact in chosen:
+        rest = near.graph.subset(np.arange(len(facts)) != fact)
+        effects[fact] = whole - float(model.score_triplets(model.encode(rest), asked))
+    return effects
+
+
+def _joined(near: Neighbourhood, worth: np.ndarray, beams: int) -> list[Path]:
+    """The best paths from head to tail by the worth [L, 2E] of edges."""
+    edges = near.graph.with_inverses().astype(np.int64)
+    read = np.flatnonzero((worth > 0).any(0))  # few of them; a path cannot use the others
+    head, _, tail = near.triplet
+    nodes, ids = np.unique(np.concatenate([[head, tail], edges[read, 0], edges[read, 2]]), return_inverse=True)
+    ends, starts = np.split(ids[2:], 2)
+    few = np.stack([ends, edges[read, 1], starts], axis=1)
+    found, worths = best_paths(few, np.ascontiguousarray(worth[:, read]), len(nodes), int(ids[0]), int(ids[1]), beams)
+    return [_path(near, read[row[row != NONE]], edges, float(total)) for row, total in zip(found, worths, strict=True)]
+
+
+def _path(near: Neighbourhood, used: np.ndarray, edges: np.ndarray, worth: float) -> Path:
+    """The path over the edges `used`, with the ids of the whole graph."""
+    nodes = near.entities[[near.triplet[0], *edges[used, 0]]]
+    return Path(near.in_whole(near.graph.triplets[used % len(near.graph)]), tuple(nodes.tolist()), worth)
+
+
+def _single(near: Neighbourhood, fact: int, worth: float) -> Path:
+    facts = near.in_whole(near.graph.triplets[fact : fact + 1])
+    return Path(facts, (int(facts[0, 0]), int(facts[0, 2])), float(worth))

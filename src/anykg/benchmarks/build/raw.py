@@ -1,8 +1,4 @@
-"""A raw dump as integers: names are numbered while the file streams by, and only the numbers are kept.
-
-A dump of E triplets over N entities takes 12 bytes a triplet and about 100 an entity; the text is never in memory. A
-name is known by 128 bits of hashes: that two of ten million names share them has a chance of 1 in 10^24.
-"""
+"""A raw dump as integers: the file streams by, and only the numbers of its names are kept; see `GraphBuilder`."""
 
 from __future__ import annotations
 
@@ -13,75 +9,31 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from anykg.graph.builder import GraphBuilder
 from anykg.graph.graph import KnowledgeGraph
-from anykg.graph.vocabulary import Vocabulary
 from anykg.io.source import PART_BYTES
-from anykg.io.stream import Progress, stream_names
+from anykg.io.stream import stream_names
+from anykg.progress import Progress
 
 Keep = Callable[[pl.Series], np.ndarray]
 """Which rows to keep, bool [B], by the names of their relations."""
 
 
-class Interner:
-    """Numbers for names, in order of first appearance."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self._names: list[pl.Series] = []
-        self._slots = np.full(1 << 10, -1, np.int32)
-        self._known = np.empty((1 << 9, 2), np.uint64)
-
-    def ids(self, names: pl.Series) -> np.ndarray:
-        """The numbers [B], int32, of names [B]; new names get the next ones."""
-        from anykg.graph.intern import intern
-
-        self._reserve(self.count + len(names))
-        keys = np.stack([names.hash(seed).to_numpy() for seed in (1, 2)], axis=1)  # [B, 2]
-        ids, fresh = np.empty(len(names), np.int32), np.empty(len(names), np.int64)
-        new = intern(keys, self._slots, self._known, self.count, ids, fresh)
-        if new:
-            # Through a list, into memory of their own: names picked from a table keep the text of all of it alive.
-            self._names.append(pl.Series(names.gather(fresh[:new]).to_list(), dtype=pl.String))
-            self.count += new
-        return ids
-
-    def vocabulary(self, kind: str) -> Vocabulary:
-        """All names so far, in order."""
-        return Vocabulary(kind, pl.concat(self._names) if self._names else pl.Series(dtype=pl.String))
-
-    def _reserve(self, count: int) -> None:
-        """Room for `count` keys in at most half of the slots."""
-        from anykg.graph.intern import enter
-
-        if 2 * count <= len(self._slots):
-            return
-        size = 1 << (2 * count - 1).bit_length()
-        known = np.empty((size // 2, 2), np.uint64)
-        known[: self.count] = self._known[: self.count]
-        self._slots, self._known = np.full(size, -1, np.int32), known
-        enter(self._slots, self._known, self.count)
-
-
 def read_raw(
     path: Path | str,
     *,
-    keep: Keep | None = None,
+    wanted: Keep | None = None,
     part_bytes: int = PART_BYTES,
     progress: Progress | None = None,
     **reading: Any,
 ) -> tuple[KnowledgeGraph, int]:
-    """The graph in a file of any size, and how many rows `keep` left out."""
-    entities, relations = Interner(), Interner()
-    parts: list[np.ndarray] = []
+    """The graph in a file of any size, and how many rows `wanted` left out."""
+    builder = GraphBuilder()
     left_out = 0
     for table in stream_names(path, part_bytes=part_bytes, progress=progress, **reading):
-        if keep is not None:
-            kept = keep(table["relation"])
+        if wanted is not None:
+            kept = wanted(table["relation"])
             left_out += int((~kept).sum())
             table = table.filter(pl.Series(kept))
-        ends = entities.ids(pl.concat([table["head"], table["tail"]]))
-        heads, tails = np.split(ends, 2)
-        parts.append(np.stack([heads, relations.ids(table["relation"]), tails], axis=1))  # [B, 3]
-    triplets = np.concatenate(parts) if parts else np.empty((0, 3), np.int32)
-    parts.clear()
-    return KnowledgeGraph(triplets, entities.vocabulary("entity"), relations.vocabulary("relation")), left_out
+        builder.add(table)
+    return builder.graph(), left_out

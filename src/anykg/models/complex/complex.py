@@ -109,12 +109,14 @@ class ComplEx(LinkPredictor):
 
     def encode(self, graph: KnowledgeGraph, seed: int = 0) -> Encoded:
         """The vectors of the graph's names; fitted from the start `seed` if there are none."""
+        device = self.entity_vectors.device
         if not self.fitted:
             from anykg.models.complex.fit import fit_complex
 
-            return fit_complex(graph, config=self.config, seed=seed).encode(graph)
-        entities = _rows(self.entity_keys, name_keys(graph.entities))
-        relations = _rows(self.relation_keys, name_keys(graph.relations))
+            found = fit_complex(graph, config=self.config, seed=seed).encode(graph)
+            return Encoded(*(part.to(device) for part in vars(found).values()))
+        entities = rows_of(self.entity_keys, name_keys(graph.entities)).to(device)
+        relations = rows_of(self.relation_keys, name_keys(graph.relations)).to(device)
         both = torch.cat([relations, torch.where(relations < 0, -1, relations + self.config.num_relations)])
         middle = self.entity_vectors.mean(0)
         return Encoded(
@@ -152,10 +154,13 @@ def name_keys(vocabulary: Vocabulary) -> Tensor:
     return torch.from_numpy(np.frombuffer(digests, "<i8").astype(np.int64) & ((1 << 63) - 1))
 
 
-def _rows(known: Tensor, keys: Tensor) -> Tensor:
+def rows_of(known: Tensor, keys: Tensor) -> Tensor:
     """Where each of `keys` is in `known`, -1 if nowhere."""
+    known = known.cpu()
+    if not len(known):
+        return torch.full((len(keys),), -1)
     if len(known) == len(keys) and torch.equal(known, keys):
         return torch.arange(len(keys))
     ordered, order = torch.sort(known)
-    at = torch.searchsorted(ordered, keys).clamp(max=max(len(known) - 1, 0))
+    at = torch.searchsorted(ordered, keys).clamp(max=len(known) - 1)
     return torch.where(ordered[at] == keys, order[at], -1)

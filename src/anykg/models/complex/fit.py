@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import replace
 
 import torch
 
-from anykg.errors import DataError
 from anykg.graph.graph import KnowledgeGraph
 from anykg.models.complex.complex import ComplEx, ComplExConfig, name_keys
 from anykg.models.complex.vectors import Queries, StepSettings, Vectors, matmul_dtype, train_step
-from anykg.seeds import stream, torch_stream
+from anykg.progress import Progress, ignore
+from anykg.seeds import generator, torch_generator
 
 FULL_SOFTMAX = 20_000
 """Entities up to which the softmax of a step is over all of them."""
 SAMPLE = 4_000
 """Entities in the softmax of a step on larger graphs."""
-
-Progress = Callable[[int, int], None]
 
 
 def fit_complex(
@@ -28,7 +25,7 @@ def fit_complex(
     config: ComplExConfig = ComplExConfig(),  # noqa: B008 - frozen
     seconds: float | None = None,
     seed: int = 0,
-    progress: Progress | None = None,
+    progress: Progress = ignore,
 ) -> ComplEx:
     """Fit vectors to every entity and relation of a graph; see `fit_vectors`."""
     return bound(fit_vectors(graph, config, seconds=seconds, seed=seed, progress=progress), graph, config)
@@ -42,7 +39,7 @@ def fit_vectors(
     seconds: float | None = None,
     seed: int = 0,
     start: Vectors | None = None,
-    progress: Progress | None = None,
+    progress: Progress = ignore,
 ) -> Vectors:
     """Vectors fitted to the facts of a graph, in its own order.
 
@@ -54,22 +51,19 @@ def fit_vectors(
         start: Continue from these vectors of the same entities and relations, in place.
         progress: Called with (done, total) steps.
     """
-    if not len(graph):
-        raise DataError("ComplEx needs facts to fit, found a graph without any.")
     started = time.monotonic()
     queries = Queries.of(graph)
     sample = config.sample or (SAMPLE if graph.num_entities > FULL_SOFTMAX else 0)
     settings = StepSettings(config.lr, config.regularisation, config.relation_loss, sample, matmul_dtype())
-    generator = torch_stream(seed, "complex")
-    vectors = start or Vectors.draw(graph.num_entities, graph.num_relations, config.rank, config.scale, generator)
+    rng = torch_generator(seed, "complex")
+    vectors = start or Vectors.draw(graph.num_entities, graph.num_relations, config.rank, config.scale, rng)
     total = config.epochs * -(-2 * len(graph) // config.batch_size)
     done = 0
     for epoch in range(config.epochs):
-        for batch in queries.batches(config.batch_size, stream(seed, "complex", "batches", epoch)):
-            train_step(vectors, batch, settings, generator)
+        for batch in queries.batches(config.batch_size, generator(seed, "complex", "batches", epoch)):
+            train_step(vectors, batch, settings, rng)
             done += 1
-            if progress:
-                progress(min(done, total), total)
+            progress(min(done, total), total)
             if seconds is not None and time.monotonic() - started > seconds:
                 return vectors
     return vectors

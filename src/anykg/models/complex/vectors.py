@@ -43,9 +43,9 @@ class Queries:
         first = np.flatnonzero(np.diff(keys[order], prepend=-1))
         return Queries(heads[order[first]], relations[order[first]], np.append(first, len(keys)), tails[order])
 
-    def batches(self, size: int, random: np.random.Generator) -> Iterator[Batch]:
+    def batches(self, size: int, rng: np.random.Generator) -> Iterator[Batch]:
         """All queries once, shuffled, in batches of about `size` facts."""
-        order = random.permutation(len(self.heads))
+        order = rng.permutation(len(self.heads))
         counts = np.diff(self.offsets)
         ends = np.cumsum(counts[order])
         total = int(ends[-1]) if len(ends) else 0
@@ -82,10 +82,10 @@ class Vectors:
     relation_squares: Tensor
 
     @staticmethod
-    def draw(num_entities: int, num_relations: int, rank: int, scale: float, generator: torch.Generator) -> Vectors:
+    def draw(num_entities: int, num_relations: int, rank: int, scale: float, rng: torch.Generator) -> Vectors:
         """Normal vectors of standard deviation `scale`, every row drawn alike."""
-        entities = scale * torch.randn(num_entities, 2 * rank, generator=generator)
-        relations = scale * torch.randn(2 * num_relations, 2 * rank, generator=generator)
+        entities = scale * torch.randn(num_entities, 2 * rank, generator=rng)
+        relations = scale * torch.randn(2 * num_relations, 2 * rank, generator=rng)
         return Vectors(entities, relations, torch.zeros_like(entities), torch.zeros_like(relations))
 
     def queries(self, heads: Tensor, relations: Tensor) -> Tensor:
@@ -127,14 +127,14 @@ class StepSettings:
     """Of the matrix products; sums, vectors and updates are float32."""
 
 
-def train_step(vectors: Vectors, batch: Batch, settings: StepSettings, generator: torch.Generator) -> None:
+def train_step(vectors: Vectors, batch: Batch, settings: StepSettings, rng: torch.Generator) -> None:
     """One Adagrad step on the softmax cross-entropy of a batch plus N3, in place."""
     facts = len(batch.tails)
     counts = torch.bincount(batch.rows, minlength=len(batch.heads)).float()
     weights = (counts / facts)[:, None]  # [B, 1]
     heads, relations = vectors.entities[batch.heads], vectors.relations[batch.relations]
     queries = product(heads, relations)  # [B, 2K]
-    some = _candidates(batch, len(vectors.entities), settings.sample, generator)
+    some = _candidates(batch, len(vectors.entities), settings.sample, rng)
     entities = vectors.entities if some is None else vectors.entities[some.ids]
     tails = batch.tails if some is None else some.positions[batch.tails]
     d_queries, d_entities = _softmax_gradient(queries, weights, entities, some, settings.dtype)
@@ -169,13 +169,13 @@ class _Candidates:
     offsets: Tensor  # [C], added to the scores: the log of how many entities each stands for
 
 
-def _candidates(batch: Batch, num_entities: int, sample: int, generator: torch.Generator) -> _Candidates | None:
+def _candidates(batch: Batch, num_entities: int, sample: int, rng: torch.Generator) -> _Candidates | None:
     if not sample or sample >= num_entities:
         return None
     own = torch.unique(torch.cat([batch.tails, batch.heads]))
     free = torch.ones(num_entities, dtype=torch.bool)
     free[own] = False
-    drawn = torch.unique(torch.randint(num_entities, (sample,), generator=generator))
+    drawn = torch.unique(torch.randint(num_entities, (sample,), generator=rng))
     drawn = drawn[free[drawn]]
     ids = torch.cat([own, drawn])
     positions = torch.zeros(num_entities, dtype=torch.int64)

@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from anykg.errors import ConfigError
 from anykg.graph.graph import KnowledgeGraph
 from anykg.models.isdea.folded import BLOCK, normalised_edges
-from anykg.plugins import import_object
+from anykg.plugins import import_extra, import_object
 
 if TYPE_CHECKING:
     from anykg.models.isdea.isdea import ISDEA
@@ -45,7 +45,7 @@ Operator = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 def kernel(name: str, width: int) -> nn.Module:
     """The torch-geometric convolution width -> width called `name`, or at the import path `name`."""
-    from torch_geometric import nn as pyg
+    pyg = import_extra("torch_geometric.nn", "pyg", f"The graph convolution {name}")
 
     if name == "gin":
         return pyg.GINConv(nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width)))  # type: ignore[no-any-return]

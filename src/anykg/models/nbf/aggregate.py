@@ -1,14 +1,11 @@
 """Relational aggregation: what every node receives over its edges, for B queries at once.
 
-    sum   boundary_u + sum over edges (u, e, v) of message(state_v, weight_e)
-    mean  the same divided by degree_u + 1
-    max   the largest of the boundary and the messages, element by element
-    pna   [mean, max, min, deviation] x [1, log-degree, 1 / log-degree], side by side: 12 D
+    sum   boundary_u + sum over edges (u, e, v) of state_v * weight_e
+    pna   [mean, max, min, deviation] x [1, log-degree, 1 / log-degree] of boundary and messages, side by side: 12 D
 
-The message goes from v to u; it is state * weight ("distmult") or state + weight ("transe"). The log-degree
-log(degree_u + 1) is divided by its mean over the graph. `aggregate` runs compiled on a CPU in float32 for widths
-that are multiples of 16 up to 128 and never holds anything of size E x D; `fast=False`, and everything else, is gather,
-multiply and index_add in torch. Where several messages are the largest, the gradient is shared among them equally.
+The log-degree log(degree_u + 1) is divided by its mean over the graph. `aggregate` runs compiled on a CPU in float32 for
+widths that are multiples of 16 up to 128 and never holds anything of size E x D; `fast=False`, and everything else, is
+gather, multiply and index_add in torch. If several messages are the largest, they share the gradient equally.
 """
 
 from __future__ import annotations
@@ -21,8 +18,7 @@ from torch import Tensor
 
 from anykg.models.nbf.edges import RelationalEdges
 
-Message = Literal["distmult", "transe"]
-Reduce = Literal["sum", "mean", "max", "pna"]
+Reduce = Literal["sum", "pna"]
 PNA_PARTS = 12  # the width of a PNA aggregate, in D
 _SMALLEST_VARIANCE = 1e-6
 _SMALLEST_LOG_DEGREE = 1e-2
@@ -36,7 +32,6 @@ def aggregate(
     *,
     keep: np.ndarray | None = None,
     edge_weights: Tensor | None = None,
-    message: Message = "distmult",
     reduce: Reduce = "sum",
     fast: bool = True,
 ) -> Tensor:
@@ -47,28 +42,25 @@ def aggregate(
         weights: [B, K, D], or [K, D] shared by all queries; K relations.
         boundary: [B, N, D].
         edges: The graph.
-        keep: bool [E]; edges that are False are not there.
+        keep: bool [E]; edges where it is False are ignored.
         edge_weights: [E], factors of the messages.
-        message: How state and weight are joined.
-        reduce: How messages are joined.
+        reduce: How messages are aggregated.
         fast: Use the compiled kernels where they apply.
     """
     weights = weights if weights.dim() == 3 else weights[None]  # [B or 1, K, D]
     width = states.shape[-1]
     fast = fast and states.device.type == "cpu" and states.dtype == torch.float32
     fast = fast and width % 16 == 0 and width <= 128
-    if reduce in ("sum", "mean"):
-        if fast:
-            total: Tensor = _Sum.apply(states, weights, boundary, edge_weights, edges, keep, message)  # type: ignore[no-untyped-call]
-        else:
-            total = _sum_reference(states, weights, boundary, edges, keep, edge_weights, message)
-        return total if reduce == "sum" else total / _counts(edges, keep, states)
+    if reduce == "sum":
+        if not fast:
+            return _sum_reference(states, weights, boundary, edges, keep, edge_weights)
+        total: Tensor = _Sum.apply(states, weights, boundary, edge_weights, edges, keep)  # type: ignore[no-untyped-call]
+        return total
     if fast and edge_weights is None:
-        parts = _Moments.apply(states, weights, boundary, edges, keep, message)  # type: ignore[no-untyped-call]
-        moments = Moments(*parts)
+        moments = Moments(*_Moments.apply(states, weights, boundary, edges, keep))  # type: ignore[no-untyped-call]
     else:
-        moments = _moments_reference(states, weights, boundary, edges, keep, edge_weights, message)
-    return moments.largest if reduce == "max" else _principal(moments, _counts(edges, keep, states))
+        moments = _moments_reference(states, weights, boundary, edges, keep, edge_weights)
+    return _principal(moments, _counts(edges, keep, states))
 
 
 class Moments(NamedTuple):
@@ -106,7 +98,6 @@ def _messages(
     edges: RelationalEdges,
     keep: np.ndarray | None,
     edge_weights: Tensor | None,
-    message: Message,
 ) -> tuple[Tensor, Tensor]:
     """Who receives [E'], and the messages [B, E', D] of the edges that are kept."""
     receivers, relations, senders = (column.to(states.device) for column in edges.tensors)
@@ -114,8 +105,7 @@ def _messages(
         kept = torch.from_numpy(keep.astype(bool)).to(states.device)
         receivers, relations, senders = receivers[kept], relations[kept], senders[kept]
         edge_weights = None if edge_weights is None else edge_weights[kept]
-    sent, factors = states[:, senders], weights[:, relations]
-    messages = sent * factors if message == "distmult" else sent + factors
+    messages = states[:, senders] * weights[:, relations]
     if edge_weights is not None:
         messages = messages * edge_weights[:, None]
     return receivers, messages
@@ -128,9 +118,8 @@ def _sum_reference(
     edges: RelationalEdges,
     keep: np.ndarray | None,
     edge_weights: Tensor | None,
-    message: Message,
 ) -> Tensor:
-    receivers, messages = _messages(states, weights, edges, keep, edge_weights, message)
+    receivers, messages = _messages(states, weights, edges, keep, edge_weights)
     return boundary.index_add(1, receivers, messages)
 
 
@@ -141,9 +130,8 @@ def _moments_reference(
     edges: RelationalEdges,
     keep: np.ndarray | None,
     edge_weights: Tensor | None,
-    message: Message,
 ) -> Moments:
-    receivers, messages = _messages(states, weights, edges, keep, edge_weights, message)
+    receivers, messages = _messages(states, weights, edges, keep, edge_weights)
     places = receivers[None, :, None].expand_as(messages)
     return Moments(
         boundary.index_add(1, receivers, messages),
@@ -176,20 +164,19 @@ class _Sum(torch.autograd.Function):
         edge_weights: Tensor | None,
         edges: RelationalEdges,
         keep: np.ndarray | None,
-        message: Message,
     ) -> Tensor:
         from anykg.models.nbf.aggregate_kernels import message_kernels
 
-        factors = None  # [E], in the order given: edges that are not there have factor 0
+        factors = None  # [E], in the order given: edges that are ignored have factor 0
         if keep is not None:
             factors = keep.astype(np.float32)
         if edge_weights is not None:
             weight = edge_weights.detach().numpy()
             factors = weight if factors is None else factors * weight
         ctx.save_for_backward(states, weights)
-        ctx.edges, ctx.keep, ctx.factors, ctx.message = edges, keep, factors, message
+        ctx.edges, ctx.keep, ctx.factors = edges, keep, factors
         order, out = edges.by_receiver, torch.empty_like(states, memory_format=torch.contiguous_format)
-        message_kernels(states.shape[-1], message == "transe").sum_forward(
+        message_kernels(states.shape[-1]).sum_forward(
             _flat(states), _flat(weights), _flat(boundary), _flat(out), edges.num_nodes, weights.shape[1],
             len(weights) > 1, order.nodes, order.runs, order.relations, order.others,
             None if factors is None else factors[order.places],
@@ -201,7 +188,7 @@ class _Sum(torch.autograd.Function):
         from anykg.models.nbf.aggregate_kernels import message_kernels
 
         (states, weights), edges, factors = ctx.saved_tensors, ctx.edges, ctx.factors
-        kernels = message_kernels(states.shape[-1], ctx.message == "transe")
+        kernels = message_kernels(states.shape[-1])
         order, pieces = edges.by_sender, _pieces(len(states))
         grad_states = torch.empty_like(states, memory_format=torch.contiguous_format)
         grad_weights = states.new_zeros(len(states), pieces, *weights.shape[1:])
@@ -217,7 +204,7 @@ class _Sum(torch.autograd.Function):
                 _flat(grad), _flat(states), _flat(weights), _flat(grad_edges), edges.num_nodes, weights.shape[1],
                 len(weights) > 1, edges.triplets, ctx.keep,
             )  # fmt: skip
-        return grad_states, _gathered(grad_weights, weights), grad, grad_edges, None, None, None
+        return grad_states, _gathered(grad_weights, weights), grad, grad_edges, None, None
 
 
 class _Moments(torch.autograd.Function):
@@ -229,14 +216,13 @@ class _Moments(torch.autograd.Function):
         boundary: Tensor,
         edges: RelationalEdges,
         keep: np.ndarray | None,
-        message: Message,
     ) -> tuple[Tensor, ...]:
         from anykg.models.nbf.aggregate_kernels import message_kernels
 
         order = edges.by_receiver
         out = torch.empty(4, *states.shape)
-        ctx.edges, ctx.keep, ctx.message = edges, None if keep is None else keep.astype(np.uint8), message
-        message_kernels(states.shape[-1], message == "transe").moments_forward(
+        ctx.edges, ctx.keep = edges, None if keep is None else keep.astype(np.uint8)
+        message_kernels(states.shape[-1]).moments_forward(
             _flat(states), _flat(weights), _flat(boundary), _flat(out), edges.num_nodes, weights.shape[1],
             len(weights) > 1, order.nodes, order.runs, order.relations, order.others,
             None if keep is None else ctx.keep[order.places],
@@ -249,7 +235,7 @@ class _Moments(torch.autograd.Function):
         from anykg.models.nbf.aggregate_kernels import message_kernels
 
         (states, weights, boundary, out), edges = ctx.saved_tensors, ctx.edges
-        kernels, pieces = message_kernels(states.shape[-1], ctx.message == "transe"), _pieces(len(states))
+        kernels, pieces = message_kernels(states.shape[-1]), _pieces(len(states))
         grad = torch.stack(grads)  # [4, B, N, D]; the shares of largest and smallest are written into it
         grad_boundary = torch.empty_like(boundary, memory_format=torch.contiguous_format)
         order = edges.by_receiver
@@ -266,7 +252,7 @@ class _Moments(torch.autograd.Function):
             edges.num_nodes, weights.shape[1], len(weights) > 1, order.nodes, order.runs, order.relations, order.others,
             None if ctx.keep is None else ctx.keep[order.places],
         )  # fmt: skip
-        return grad_states, _gathered(grad_weights, weights), grad_boundary, None, None, None
+        return grad_states, _gathered(grad_weights, weights), grad_boundary, None, None
 
 
 def _gathered(grad_weights: Tensor, weights: Tensor) -> Tensor:

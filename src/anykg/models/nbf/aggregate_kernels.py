@@ -17,24 +17,8 @@ from anykg.models.simd import add, larger, load, multiply, multiply_add, smaller
 ROWS = 64  # rows a thread takes at a time
 
 
-@njit(cache=True)
-def _joined(state, weight, additive):  # type: ignore[no-untyped-def]
-    """A message."""
-    if additive:
-        return add(state, weight)
-    return multiply(state, weight)
-
-
-@njit(cache=True)
-def _through(grad, other, additive):  # type: ignore[no-untyped-def]
-    """The gradient of one part of a message, given the other part."""
-    if additive:
-        return grad
-    return multiply(grad, other)
-
-
 class MessageKernels(NamedTuple):
-    """The compiled loops for one width and message."""
+    """The compiled loops for one width."""
 
     sum_forward: Any
     sum_backward: Any
@@ -45,8 +29,8 @@ class MessageKernels(NamedTuple):
 
 
 @lru_cache
-def message_kernels(width: int, additive: bool) -> MessageKernels:
-    """Kernels for D = width; messages are state + weight if additive, else state * weight."""
+def message_kernels(width: int) -> MessageKernels:
+    """Kernels for D = width, a constant to the compiler."""
     D = width  # noqa: N806
 
     @njit(cache=True, parallel=True)
@@ -63,7 +47,7 @@ def message_kernels(width: int, additive: bool) -> MessageKernels:
                 for run in range(nodes[node], nodes[node + 1]):
                     weight = load(weights, (table + relations[run]) * D, D)
                     for edge in range(runs[run], runs[run + 1]):
-                        message = _joined(load(states, (base + senders[edge]) * D, D), weight, additive)
+                        message = multiply(load(states, (base + senders[edge]) * D, D), weight)
                         if factors is None:
                             result = add(result, message)
                         else:
@@ -90,9 +74,9 @@ def message_kernels(width: int, additive: bool) -> MessageKernels:
                         else:
                             received = multiply_add(splat(factors[edge], D), value, received)
                     weight = load(weights, (table + relations[run]) * D, D)
-                    result = add(result, _through(received, weight, additive))
+                    result = add(result, multiply(received, weight))
                     to = (task * num_weights + relations[run]) * D
-                    store(grad_weights, to, add(load(grad_weights, to, D), _through(received, state, additive)))
+                    store(grad_weights, to, add(load(grad_weights, to, D), multiply(received, state)))
                 store(grad_states, (base + node) * D, result)
 
     @njit(cache=True, parallel=True)
@@ -108,7 +92,7 @@ def message_kernels(width: int, additive: bool) -> MessageKernels:
                 for query in range(queries):
                     table = query * num_weights if own else 0
                     weight = load(weights, (table + relation) * D, D)
-                    message = _joined(load(states, (query * count + sender) * D, D), weight, additive)
+                    message = multiply(load(states, (query * count + sender) * D, D), weight)
                     result += total(multiply(message, load(grad, (query * count + receiver) * D, D)))
             grad_edges[edge] = result
 
@@ -130,7 +114,7 @@ def message_kernels(width: int, additive: bool) -> MessageKernels:
                     weight = load(weights, (table + relations[run]) * D, D)
                     for edge in range(runs[run], runs[run + 1]):
                         if keep is None or keep[edge]:
-                            message = _joined(load(states, (base + senders[edge]) * D, D), weight, additive)
+                            message = multiply(load(states, (base + senders[edge]) * D, D), weight)
                             result = add(result, message)
                             squares = multiply_add(message, message, squares)
                             most = larger(message, most)
@@ -162,7 +146,7 @@ def message_kernels(width: int, additive: bool) -> MessageKernels:
                     weight = load(weights, (table + relations[run]) * D, D)
                     for edge in range(runs[run], runs[run + 1]):
                         if keep is None or keep[edge]:
-                            message = _joined(load(states, (base + senders[edge]) * D, D), weight, additive)
+                            message = multiply(load(states, (base + senders[edge]) * D, D), weight)
                             tops = add(tops, where_equal(message, most, one))
                             bottoms = add(bottoms, where_equal(message, least, one))
                 store(reciprocal, 0, tops)
@@ -193,7 +177,7 @@ def message_kernels(width: int, additive: bool) -> MessageKernels:
                 result = splat(np.float32(0), D)
                 for run in range(nodes[node], nodes[node + 1]):
                     weight = load(weights, (table + relations[run]) * D, D)
-                    message = _joined(state, weight, additive)
+                    message = multiply(state, weight)
                     twice = add(message, message)
                     received = splat(np.float32(0), D)
                     for edge in range(runs[run], runs[run + 1]):
@@ -204,9 +188,9 @@ def message_kernels(width: int, additive: bool) -> MessageKernels:
                             top, bottom = load(out, 2 * size + at, D), load(out, 3 * size + at, D)
                             received = add(received, where_equal(message, top, load(grad, 2 * size + at, D)))
                             received = add(received, where_equal(message, bottom, load(grad, 3 * size + at, D)))
-                    result = add(result, _through(received, weight, additive))
+                    result = add(result, multiply(received, weight))
                     to = (task * num_weights + relations[run]) * D
-                    store(grad_weights, to, add(load(grad_weights, to, D), _through(received, state, additive)))
+                    store(grad_weights, to, add(load(grad_weights, to, D), multiply(received, state)))
                 store(grad_states, (base + node) * D, result)
 
     return MessageKernels(sum_forward, sum_backward, edge_backward, moments_forward, moments_share, moments_backward)

@@ -26,19 +26,11 @@ from anykg.models.nbf.aggregate import PNA_PARTS, aggregate
 from anykg.models.nbf.edges import RelationalEdges
 from anykg.models.nbf.fast import propagate
 from anykg.models.nbf.mlp import read_out
-from anykg.models.nbf.queries import (
-    BellmanFordLayer,
-    BellmanFordPredictor,
-    Targets,
-    as_queries,
-    at_least_one,
-    bellman_ford,
-    without_facts,
-)
-from anykg.models.nbf.reference import Queries
+from anykg.models.nbf.queries import BellmanFordPredictor, Targets, as_queries, at_least_one, without_facts
+from anykg.models.nbf.reference import BellmanFordLayer, Queries
 from anykg.models.nbf.relation_graph import entity_graph
 from anykg.models.recipe import Recipe
-from anykg.seeds import torch_stream
+from anykg.seeds import torch_generator
 
 
 @dataclass(frozen=True)
@@ -115,7 +107,7 @@ class NBFNet(BellmanFordPredictor):
             return self._encode_trained(graph)
         # As spread as a freshly initialised table, and in the model's place and type.
         size = (self.config.layers + 1, 2 * graph.num_relations, self.config.width)
-        drawn = torch.randn(size, generator=torch_stream(seed, "relation vectors")).to(self.vectors)
+        drawn = torch.randn(size, generator=torch_generator(seed, "relation vectors")).to(self.vectors)
         edges = graph.derive(entity_graph)
         return Encoded(graph.num_entities, graph.num_relations, edges, drawn[:-1], drawn[-1])
 
@@ -142,15 +134,11 @@ class NBFNet(BellmanFordPredictor):
         return 4 * parts * encoded.num_entities * self.config.width
 
     def training_scores(self, graph: KnowledgeGraph, rows: Tensor, seed: int, targets: Tensor | None = None) -> Tensor:
-        encoded = self._encode_without(graph, rows[:, 0] if targets is None else targets)
+        encoded = self.encode_without(graph, rows[:, 0] if targets is None else targets)
         scores = self.score_triplets(encoded, as_queries(rows, graph.num_relations))
         return scores.view(rows.shape[:2])
 
-    def training_tail_scores(self, graph: KnowledgeGraph, queries: Tensor, hidden: Tensor) -> Tensor:
-        return self.score_tails(self._encode_without(graph, hidden), *queries.unbind(1))
-
-    def _encode_without(self, graph: KnowledgeGraph, hidden: Tensor) -> Encoded:
-        """The graph to train on, without the facts `hidden` [G, 3]."""
+    def encode_without(self, graph: KnowledgeGraph, hidden: Tensor) -> Encoded:
         if graph.num_relations != self.config.num_relations:
             raise ConfigError(
                 f"NBFNet learns the vectors of one graph's relations, here {self.config.num_relations}, but another "
@@ -163,7 +151,7 @@ class NBFNet(BellmanFordPredictor):
         heads, relations = queries.unbind(1)
         start = encoded.query[relations]
         if self.config.aggregation == "sum":
-            layers = [layer.with_weights(encoded.vectors[i][None]) for i, layer in enumerate(bellman_ford(self.layers))]
+            layers = [layer(own[None]) for layer, own in zip(self.layers, encoded.vectors, strict=True)]
             asked = Queries(heads[:, None], start[:, None], torch.zeros_like(heads))
             return propagate(
                 layers, asked, encoded.edges, keep=encoded.keep, edge_weights=encoded.edge_weights, targets=rows

@@ -1,4 +1,4 @@
-"""What Bellman-Ford models share: queries grouped, blocks that fit the cache, and the edges a batch may not see.
+"""What Bellman-Ford models share: queries in groups and blocks, training without the hidden facts, cached vectors.
 
 A query is (head, relation): its relation may be an inverse, r + R. One pass over the graph answers a query for every
 tail, so equal queries are asked once, and triplets are scored by reading the states of their tails.
@@ -7,73 +7,26 @@ tail, so equal queries are asked once, and triplets are scored by reading the st
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from anykg.errors import ConfigError
 from anykg.graph.graph import KnowledgeGraph
 from anykg.models.base import LinkPredictor
-from anykg.models.nbf.edges import RelationalEdges
-from anykg.models.nbf.fast import propagate
-from anykg.models.nbf.reference import Layer, Queries
 
+KEPT_BYTES = 512 * 2**20
+"""Relation vectors kept with an encoded graph; the oldest are dropped."""
 CACHE_BYTES = 16 * 2**20
 """States of the queries that are answered together; a block of this size stays in the processor's cache."""
 
 
-class BellmanFordLayer(nn.Module):
-    """The parameters of x <- x + ReLU(LayerNorm(Linear([x, aggregate])))."""
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.linear = nn.Linear(2 * width, width)
-        self.norm = nn.LayerNorm(width)
-
-    def with_weights(self, weights: Tensor) -> Layer:
-        """The layer for relation vectors [U, K, D]."""
-        return Layer(weights, self.linear.weight, self.linear.bias, self.norm.weight, self.norm.bias)
-
-
-def bellman_ford(layers: nn.ModuleList) -> list[BellmanFordLayer]:
-    """The layers with their type, which a module list forgets."""
-    return [layer for layer in layers if isinstance(layer, BellmanFordLayer)]
-
-
-class RelationalNetwork(nn.Module):
-    """Bellman-Ford layers over the facts, whose weights are an MLP of the relations' vectors, one for each layer."""
-
-    def __init__(self, width: int, depth: int) -> None:
-        super().__init__()
-        self.layers = nn.ModuleList(BellmanFordLayer(width) for _ in range(depth))
-        self.relations = nn.ModuleList(
-            nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width)) for _ in range(depth)
-        )
-
-    def states(
-        self,
-        vectors: Tensor,
-        queries: Queries,
-        edges: RelationalEdges,
-        *,
-        start: Tensor | None = None,
-        keep: np.ndarray | None = None,
-        edge_weights: Tensor | None = None,
-        targets: Tensor | None = None,
-    ) -> Tensor:
-        """States [B, N, D], or [M, D] at the targets, for relation vectors [U, 2R, D]; see `reference.propagate`."""
-        layers = [
-            layer.with_weights(project(vectors))
-            for layer, project in zip(bellman_ford(self.layers), self.relations, strict=True)
-        ]
-        return propagate(layers, queries, edges, start=start, keep=keep, edge_weights=edge_weights, targets=targets)
-
-
 Targets = tuple[Tensor, Tensor]
-"""What is read of a block of queries: the place of a query [M] and an entity [M]."""
+"""What is read of a block of queries: the index of a query [M] and an entity [M]."""
 
 
 class BellmanFordPredictor(LinkPredictor):
@@ -81,7 +34,7 @@ class BellmanFordPredictor(LinkPredictor):
 
     @abstractmethod
     def answers(self, encoded: Any, queries: Tensor, targets: Targets | None) -> Tensor:
-        """Scores [Q, N] of queries [Q, 2], or [M] of the targets."""
+        """Scores [Q, N] of queries [Q, 2], or [M] of the targets; `encoded.keep` masks edges in training."""
 
     @abstractmethod
     def query_bytes(self, encoded: Any) -> int:
@@ -96,6 +49,28 @@ class BellmanFordPredictor(LinkPredictor):
         ]  # each [B', N]
         scores = torch.cat(parts) if parts else heads.new_zeros(0, encoded.num_entities, dtype=torch.float32)
         return scores if len(which) == len(queries) and bool((which.diff() > 0).all()) else scores[which]
+
+    def training_scores(self, graph: KnowledgeGraph, rows: Tensor, seed: int, targets: Tensor | None = None) -> Tensor:
+        encoded = self.encode_without(graph, rows[:, 0] if targets is None else targets)
+        queries, which, nodes = group(as_queries(rows, graph.num_relations))
+        return self.answers(encoded, queries, (which, nodes)).view(rows.shape[:2])
+
+    def training_tail_scores(self, graph: KnowledgeGraph, queries: Tensor, hidden: Tensor) -> Tensor:
+        distinct, which = torch.unique(queries, dim=0, return_inverse=True)
+        return self.answers(self.encode_without(graph, hidden), distinct, None)[which]
+
+    def encode_without(self, graph: KnowledgeGraph, hidden: Tensor) -> Any:
+        """The graph encoded for training, without the facts `hidden` [G, 3] and their inverses."""
+        return replace(self.encode(graph), keep=without_facts(graph, hidden.cpu().numpy()))
+
+    def edge_relevance(self, graph: KnowledgeGraph, triplet: Tensor) -> Tensor | None:
+        """The gradient of the score with respect to a factor of 1 on every message, as NBFNet's authors do."""
+        layers = getattr(self.config, "entity_layers", None) or self.config.layers
+        factors = torch.ones(layers, 2 * len(graph), device=triplet.device, requires_grad=True)
+        with torch.enable_grad():
+            encoded = replace(self.encode(graph), edge_weights=factors)
+            (gradient,) = torch.autograd.grad(self.score_triplets(encoded, triplet[None]).sum(), factors)
+        return gradient
 
     def score_triplets(self, encoded: Any, triplets: Tensor) -> Tensor:
         queries, which, nodes = group(triplets)
@@ -141,7 +116,7 @@ def blocks(count: int, row_bytes: int) -> Iterator[slice]:
 def as_queries(rows: Tensor, num_relations: int) -> Tensor:
     """Training rows [B, 1 + K, 3] as triplets [B * (1 + K), 3] whose query a target and its negatives share.
 
-    Where a target's heads vary and its tails do not, the rows are told from the other end: (tail, r + R, head).
+    If a target's heads vary and its tails do not, the rows are turned around: (tail, r + R, head).
     """
     varies = (rows != rows[:, :1]).any(dim=1)  # [B, 3]
     turned = varies[:, 0] & ~varies[:, 2]
@@ -151,26 +126,26 @@ def as_queries(rows: Tensor, num_relations: int) -> Tensor:
     return torch.where(turned[:, None, None], flipped, rows).reshape(-1, 3)
 
 
-def without_facts(graph: KnowledgeGraph, targets: np.ndarray) -> np.ndarray:
-    """Bool [2E] over `graph.with_inverses()`: False for the targets [B, 3] and their inverses."""
-    keys = graph.derive(_keys)
-    inverse = targets[:, 1] >= graph.num_relations
-    direct = np.where(inverse[:, None], graph.inverted(targets), targets)
-    wanted = _key(graph, direct)
+def without_facts(graph: KnowledgeGraph, facts: np.ndarray) -> np.ndarray:
+    """Bool [2E] over `graph.with_inverses()`: False for the facts [G, 3], given from either end, and their inverses."""
     keep = np.ones(2 * graph.num_triplets, bool)
-    if len(keys):
-        places = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-        places = places[keys[places] == wanted]
-        keep[places] = keep[places + graph.num_triplets] = False
+    found = graph.positions(facts)
+    found = found[found >= 0]
+    keep[found] = keep[found + graph.num_triplets] = False
     return keep
 
 
-def _keys(graph: KnowledgeGraph) -> np.ndarray:
-    """One sorted number per triplet: they are sorted by head, relation and tail already."""
-    return _key(graph, graph.triplets)
-
-
-def _key(graph: KnowledgeGraph, triplets: np.ndarray) -> np.ndarray:
-    heads, relations, tails = triplets.T.astype(np.int64)
-    keys: np.ndarray = (heads * graph.num_relations + relations) * graph.num_entities + tails
-    return keys
+@torch.no_grad()
+def cached_vectors(
+    cache: dict[int, Tensor], relations: Tensor, size: int, compute: Callable[[Tensor], Tensor]
+) -> Tensor:
+    """Relation vectors [U, 2R, D], of `size` bytes for each of the direct relations [U], computed once for each."""
+    wanted = relations.tolist()
+    missing = [relation for relation in wanted if relation not in cache]
+    found = {relation: cache[relation] for relation in wanted if relation in cache}
+    for part in blocks(len(missing), 2 * size):
+        found.update(zip(missing[part], compute(relations.new_tensor(missing[part])), strict=True))
+    cache.update(found)
+    while len(cache) > max(1, KEPT_BYTES // max(size, 1)):
+        del cache[next(iter(cache))]
+    return torch.stack([found[relation] for relation in wanted])

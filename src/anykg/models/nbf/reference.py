@@ -40,6 +40,19 @@ class Layer(NamedTuple):
     shift: Tensor  # [D]
 
 
+class BellmanFordLayer(nn.Module):
+    """The learned part of a layer; the weights of its messages come from elsewhere."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.linear = nn.Linear(2 * width, width)
+        self.norm = nn.LayerNorm(width)
+
+    def forward(self, weights: Tensor) -> Layer:
+        """The layer for relation vectors [U, K, D]."""
+        return Layer(weights, self.linear.weight, self.linear.bias, self.norm.weight, self.norm.bias)
+
+
 class Queries(NamedTuple):
     """B queries: the M nodes each starts from, the vectors put there (added at equal nodes), and its table."""
 
@@ -135,23 +148,20 @@ def relation_links(edges: RelationalEdges, keep: np.ndarray | None = None) -> Li
     and r2 in T(v), and so on; two heads, or two tails, are linked only if r1 and r2 differ.
     """
     triplets = edges.triplets if keep is None else edges.triplets[keep.astype(bool)]
-    entities, relations = np.unique(triplets[:, :2], axis=0).T.astype(np.int64)  # r in H(v)
-    half = edges.num_relations // 2
-    inverses = (relations + half) % max(edges.num_relations, 1)  # r in T(v)
-    count = np.bincount(entities, minlength=edges.num_nodes)
-    one = np.repeat(np.arange(len(entities)), count[entities])  # every two of an entity's relations
-    starts = np.cumsum(count) - count
-    other = np.arange(len(one)) - np.repeat(np.cumsum(count[entities]) - count[entities], count[entities])
-    other = other + starts[entities[one]]
+    entities, heads = np.unique(triplets[:, :2], axis=0).T.astype(np.int64)  # pairs (v, r) with r in H(v), by v
+    tails = (heads + edges.num_relations // 2) % max(edges.num_relations, 1)  # the same pairs, with r in T(v)
+    groups = np.split(np.arange(len(entities)), np.flatnonzero(np.diff(entities)) + 1)
+    grids = [np.stack(np.meshgrid(group, group)).reshape(2, -1) for group in groups]
+    one, other = np.concatenate(grids, axis=1)  # every two pairs of one entity
     parts = []
     for kind, first, second in (
-        (HEAD_HEAD, relations, relations),
-        (TAIL_TAIL, inverses, inverses),
-        (HEAD_TAIL, relations, inverses),
-        (TAIL_HEAD, inverses, relations),
+        (HEAD_HEAD, heads, heads),
+        (TAIL_TAIL, tails, tails),
+        (HEAD_TAIL, heads, tails),
+        (TAIL_HEAD, tails, heads),
     ):
-        differ = one != other if kind in (HEAD_HEAD, TAIL_TAIL) else np.ones(len(one), bool)
-        parts.append(np.stack([np.full(len(one), kind), first[one], second[other], entities[one]])[:, differ])
+        linked = (one != other) | (kind not in (HEAD_HEAD, TAIL_TAIL))
+        parts.append(np.stack([np.full(len(one), kind), first[one], second[other], entities[one]])[:, linked])
     return Links(*(torch.from_numpy(column) for column in np.concatenate(parts, axis=1)))
 
 

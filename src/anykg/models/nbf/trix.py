@@ -18,32 +18,24 @@ network of `first = network` sees the whole graph, as in Ultra. All of it is exa
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Literal
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from anykg.errors import ConfigError
+from anykg.errors import CheckpointError, ConfigError
 from anykg.graph.graph import KnowledgeGraph
 from anykg.models.base import LinkPredictor, Symmetry
 from anykg.models.nbf.edges import RelationalEdges
 from anykg.models.nbf.mlp import transform
-from anykg.models.nbf.queries import (
-    BellmanFordPredictor,
-    RelationalNetwork,
-    Targets,
-    as_queries,
-    at_least_one,
-    blocks,
-    group,
-    without_facts,
-)
+from anykg.models.nbf.queries import BellmanFordPredictor, Targets, at_least_one, blocks, cached_vectors
 from anykg.models.nbf.reference import Factors, Queries, RelationUpdate
 from anykg.models.nbf.relation_graph import entity_graph, relation_graph
 from anykg.models.nbf.relation_step import meeting_counts, relation_messages, relation_update
-from anykg.models.nbf.ultra import EntityNetwork, RelationNetwork, cached_vectors
+from anykg.models.nbf.ultra import EntityNetwork, RelationalNetwork, RelationNetwork
 from anykg.models.recipe import Recipe
 
 
@@ -165,7 +157,7 @@ class TRIXEntities(nn.Module):
         heads, relations = queries.unbind(1)
         query = vectors[tables, relations]  # [Q, D]
         asked = Queries(heads[:, None], query[:, None], tables)
-        states = self.early.states(vectors, asked, encoded.entities, keep=encoded.keep)  # [Q, N, D]
+        states = self.early.states(encoded.entities, vectors, asked, keep=encoded.keep)  # [Q, N, D]
         refined = vectors[tables]  # [Q, 2R, D]
         boundary = self._boundary(encoded, relations % encoded.num_relations)
         for step in relation_steps(self.steps):
@@ -222,7 +214,7 @@ class TRIXRelations(nn.Module):
             assert isinstance(part, Round)
             tables = torch.arange(len(pairs), device=pairs.device) if len(vectors) > 1 else pairs.new_zeros(len(pairs))
             asked = Queries(pairs, marks, tables)
-            states = part.network.states(vectors, asked, encoded.entities, start=states, keep=encoded.keep)
+            states = part.network.states(encoded.entities, vectors, asked, start=states, keep=encoded.keep)
             states = transform(states, part.hidden, part.last)
             vectors = vectors.expand(len(pairs), -1, -1)
             for step in relation_steps(part.steps):
@@ -252,8 +244,7 @@ class TRIX(BellmanFordPredictor):
     symmetry = Symmetry.EXACT
 
     def __init__(self, config: TRIXConfig = TRIXConfig()) -> None:  # noqa: B008 - frozen
-        super().__init__()
-        self.config = config
+        super().__init__(config)
         self.entities = TRIXEntities(config) if config.networks != "relation" else None
         self.relations = TRIXRelations(config) if config.networks != "entity" else None
         self.relations_apart = config.networks != "entity"
@@ -263,17 +254,19 @@ class TRIX(BellmanFordPredictor):
         relations = graph.derive(relation_graph) if self.config.first == "network" else None
         return Encoded(graph.num_entities, graph.num_relations, graph.derive(entity_graph), relations)
 
-    # -- questions ------------------------------------------------------------------------------------------------
-
     def query_bytes(self, encoded: Encoded) -> int:
         return 2 * 4 * encoded.num_entities * self.config.width
 
     def answers(self, encoded: Encoded, queries: Tensor, targets: Targets | None) -> Tensor:
-        network = self._entity_network()
+        if self.entities is None:
+            raise ConfigError("This TRIX has no entity network; to train it, set relation_every = 1.")
         relations, tables = torch.unique(queries[:, 1] % encoded.num_relations, return_inverse=True)
-        size = 4 * 2 * encoded.num_relations * self.config.width
-        vectors = cached_vectors(encoded.kept, relations, size, lambda some: network.first_vectors(encoded, some))
-        scores: Tensor = network(encoded, vectors, tables, queries, targets)
+        if encoded.keep is not None:  # in training
+            vectors = self.entities.first_vectors(encoded, relations)
+        else:
+            size = 4 * 2 * encoded.num_relations * self.config.width
+            vectors = cached_vectors(encoded.kept, relations, size, partial(self.entities.first_vectors, encoded))
+        scores: Tensor = self.entities(encoded, vectors, tables, queries, targets)
         return scores
 
     def score_tails(
@@ -302,38 +295,28 @@ class TRIX(BellmanFordPredictor):
         scores = torch.cat(parts)[which] if parts else heads.new_zeros(0, encoded.num_relations, dtype=torch.float32)
         return scores if candidates is None else scores.gather(1, candidates)
 
-    # -- training -------------------------------------------------------------------------------------------------
-
-    def training_scores(self, graph: KnowledgeGraph, rows: Tensor, seed: int, targets: Tensor | None = None) -> Tensor:
-        encoded = self._encode_without(graph, rows[:, 0] if targets is None else targets)
-        queries, which, nodes = group(as_queries(rows, graph.num_relations))
-        return self._train(encoded, queries, (which, nodes)).view(rows.shape[:2])
-
-    def training_tail_scores(self, graph: KnowledgeGraph, queries: Tensor, hidden: Tensor) -> Tensor:
-        distinct, which = torch.unique(queries, dim=0, return_inverse=True)
-        return self._train(self._encode_without(graph, hidden), distinct, None)[which]
+    def edge_relevance(self, graph: KnowledgeGraph, triplet: Tensor) -> Tensor | None:
+        return None if self.entities is None else super().edge_relevance(graph, triplet)
 
     def training_relation_scores(self, graph: KnowledgeGraph, pairs: Tensor, hidden: Tensor) -> Tensor:
         if self.relations is None:
             raise ConfigError("This TRIX has no relation network; relation_every must be 0.")
-        scores: Tensor = self.relations(self._encode_without(graph, hidden), pairs)
+        scores: Tensor = self.relations(self.encode_without(graph, hidden), pairs)
         return scores
 
-    def _train(self, encoded: Encoded, queries: Tensor, targets: Targets | None) -> Tensor:
-        network = self._entity_network()
-        relations, tables = torch.unique(queries[:, 1] % encoded.num_relations, return_inverse=True)
-        scores: Tensor = network(encoded, network.first_vectors(encoded, relations), tables, queries, targets)
-        return scores
 
-    def _encode_without(self, graph: KnowledgeGraph, hidden: Tensor) -> Encoded:
-        from dataclasses import replace
-
-        return replace(self.encode(graph), keep=without_facts(graph, hidden.cpu().numpy()))
-
-    def _entity_network(self) -> TRIXEntities:
-        if self.entities is None:
-            raise ConfigError("This TRIX has no entity network; to train it, set relation_every = 1.")
-        return self.entities
+def joined(one: TRIX, other: TRIX) -> TRIX:
+    """One model from an entity network and a relation network, in either order."""
+    entity, relation = (one, other) if one.entities is not None else (other, one)
+    if entity.config.width != relation.config.width:
+        raise CheckpointError(
+            f"Expected networks of equal width, found {entity.config.width} and {relation.config.width}."
+        )
+    names = ("rounds", "round_layers", "round_steps")
+    settings = {name: getattr(relation.config, name) for name in names}
+    result = TRIX(replace(entity.config, networks="both", **settings))
+    result.load_state_dict({**entity.state_dict(), **relation.state_dict()})
+    return result
 
 
 def _stacked(layers: list[nn.Linear]) -> tuple[nn.Parameter, nn.Parameter]:
@@ -342,73 +325,3 @@ def _stacked(layers: list[nn.Linear]) -> tuple[nn.Parameter, nn.Parameter]:
         nn.Parameter(torch.stack([layer.weight.detach() for layer in layers])),
         nn.Parameter(torch.stack([layer.bias.detach() for layer in layers])),
     )
-
-
-# -- published weights ------------------------------------------------------------------------------------------------
-
-_KINDS = ("hh", "tt", "ht", "th")
-
-
-def import_trix_weights(state: dict[str, Tensor]) -> tuple[TRIXConfig, dict[str, Tensor]]:
-    """Settings and parameters from a published state dict, of the entity model or of the relation model."""
-    width = state["relation_model.node_mlp.bias" if "relation_model.node_mlp.bias" in state else "mlp.0.bias"].shape[0]
-    result: dict[str, Tensor] = {}
-
-    def network(ours: str, theirs: str) -> int:
-        depth = 0
-        while f"{theirs}.layers.{depth}.linear.weight" in state:
-            for kind in ("weight", "bias"):
-                prefix = f"{theirs}.layers.{depth}"
-                result[f"{ours}.layers.{depth}.linear.{kind}"] = state[f"{prefix}.linear.{kind}"]
-                result[f"{ours}.layers.{depth}.norm.{kind}"] = state[f"{prefix}.layer_norm.{kind}"]
-                for index in (0, 2):
-                    result[f"{ours}.relations.{depth}.{index}.{kind}"] = state[
-                        f"{prefix}.relation_projection.{index}.{kind}"
-                    ]
-            depth += 1
-        return depth
-
-    def step(ours: str, theirs: str, index: int) -> None:
-        for name, key in (
-            ("first", "relation_projection.0.weight"),
-            ("first_bias", "relation_projection.0.bias"),
-            ("second", "relation_projection.2.weight"),
-            ("second_bias", "relation_projection.2.bias"),
-            ("linear", "linear.weight"),
-            ("bias", "linear.bias"),
-            ("scale", "layer_norm.weight"),
-            ("shift", "layer_norm.bias"),
-        ):
-            result[f"{ours}.{name}"] = torch.stack([state[f"{theirs}.layers_{kind}.{index}.{key}"] for kind in _KINDS])
-
-    def mlp(ours: str, theirs: str) -> None:
-        for name, index in (("hidden", 0), ("last", 2)):
-            for kind in ("weight", "bias"):
-                result[f"{ours}{name}.{kind}"] = state[f"{theirs}mlp.{index}.{kind}"]
-
-    def count(prefix: str) -> int:
-        return 1 + max(int(key[len(prefix) :].split(".")[0]) for key in state if key.startswith(prefix))
-
-    if "relation_model.node_mlp.bias" in state:
-        steps = count("relation_model.layers_hh.")
-        step("entities.first", "relation_model", 0)
-        for index in range(1, steps):
-            step(f"entities.steps.{index - 1}", "relation_model", index)
-        for kind in ("weight", "bias"):
-            result[f"entities.join.{kind}"] = state[f"relation_model.node_mlp.{kind}"]
-        early, late = network("entities.early", "entity_model_mini"), network("entities.late", "entity_model")
-        mlp("entities.late.", "entity_model.")
-        return (
-            TRIXConfig(
-                width=width, networks="entity", early_layers=early, relation_steps=steps - 1, entity_layers=late
-            ),
-            result,
-        )
-    rounds, depth, steps = count("relation_model."), 0, count("relation_model.0.layers_hh.")
-    for number in range(rounds):
-        depth = network(f"relations.rounds.{number}.network", f"entity_model.{number}")
-        mlp(f"relations.rounds.{number}.", f"entity_model.{number}.")
-        for index in range(steps):
-            step(f"relations.rounds.{number}.steps.{index}", f"relation_model.{number}", index)
-    mlp("relations.", "")
-    return TRIXConfig(width=width, networks="relation", rounds=rounds, round_layers=depth, round_steps=steps), result

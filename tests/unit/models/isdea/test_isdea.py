@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from anykg.errors import ConfigError
 from anykg.graph.graph import KnowledgeGraph
 from anykg.graph.vocabulary import Vocabulary
+from anykg.models.base import EncodedGraph
 from anykg.models.isdea import gnn as isdea_gnn
-from anykg.models.isdea import isdea
+from anykg.models.isdea import isdea, reference
 from anykg.models.isdea.isdea import ISDEA, ISDEAConfig
 from anykg.training.losses import loss_of
 
@@ -66,6 +67,18 @@ def assert_same_function(model: ISDEA, graph: KnowledgeGraph) -> None:
         torch.testing.assert_close(
             gradient / scale, other / scale, rtol=1e-5, atol=1e-5, msg=lambda m, n=name: f"{n}: {m}"
         )
+
+
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 10**6), triplets=st.integers(0, 30), layers=st.integers(1, 3))
+def test_every_form_is_the_reference(seed: int, triplets: int, layers: int) -> None:
+    graph, model = random_graph(seed, triplets=triplets), model_of(seed, layers=layers)
+    rows = all_triplets(graph)
+    with torch.no_grad():
+        expected = reference.scores(model, graph, rows)
+        for form in ("folded", "literal"):
+            found = twin_of(model, form).score_triplets(EncodedGraph(graph), rows)
+            torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
 
 
 @settings(max_examples=15, deadline=None)

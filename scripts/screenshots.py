@@ -1,0 +1,129 @@
+"""Screenshots of every view of `anykg serve`, for the docs and for looking at them.
+
+    python scripts/screenshots.py OUT [--docs] [--address URL]
+
+Starts a server on `atlas` with a folder of its own unless --address (with its token) names a running one. With --docs
+only the pictures of docs/serve.md are made, small enough to be kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlencode
+
+from playwright.sync_api import Page, sync_playwright
+
+CHROMIUM = os.environ.get("ANYKG_CHROMIUM", "/usr/bin/chromium")
+FLAGS = [
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+]  # fmt: skip
+SIZES = {"desktop": {"width": 1280, "height": 800}, "phone": {"width": 390, "height": 844}}
+FACT = {"head": "Kosovo", "relation": "in UN regional group", "tail": "Eastern European Group"}
+VIEWS = {
+    "start": {"view": "ask"},
+    "ask": {"view": "ask", "head": "Kosovo", "relation": "in UN regional group"},
+    "ask-known": {"view": "ask", "relation": "member of", "tail": "European Union"},
+    "ask-unknown": {"view": "ask", "head": "Kosvo", "relation": "borders"},
+    "score": {"view": "ask"} | FACT,
+    "why": {"view": "why"} | FACT,
+    "explore": {"view": "explore", "at": "Kosovo"},
+    "explore-open": {"view": "explore", "at": "Kosovo", "open": '["Albania"]',
+                     "predict": '["Kosovo", "borders", "out"]'},
+    "health": {"view": "health"},
+    "review": {"view": "review"},
+    "review-list": {"view": "review", "mode": "list"},
+}  # fmt: skip
+DOCS = [("ask", "desktop"), ("why", "desktop"), ("explore-open", "desktop"), ("health", "desktop"),
+        ("review", "desktop"), ("ask", "phone")]  # fmt: skip
+
+
+@contextmanager
+def server() -> Iterator[str]:
+    """A server on `atlas`; yields its address with the token."""
+    with tempfile.TemporaryDirectory() as data:
+        command = [sys.executable, "-m", "anykg", "serve", "--no-browser", "--port", "0", "--data", data]
+        environment = os.environ | {"XDG_CACHE_HOME": data, "PYTHONUNBUFFERED": "1"}
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+        assert process.stdout is not None
+        try:
+            yield next(found[0] for line in process.stdout if (found := re.search(r"http://\S+", line)))
+        finally:
+            process.terminate()
+            process.wait()
+
+
+def settle(page: Page, view: str) -> None:
+    """Wait until nothing is loading any more."""
+    page.wait_for_load_state("networkidle")
+    page.wait_for_function("!document.querySelector('.loading, .starting')", timeout=120_000)
+    if view.startswith("explore"):
+        page.wait_for_timeout(1200)
+
+
+def wait_for_jobs(page: Page) -> None:
+    """Run the check and look for facts, so that every view has something to show."""
+    script = """async (kind) => {
+      const body = kind === "complete" ? JSON.stringify({count: 100}) : "{}";
+      const made = await fetch(`/api/v1/graphs/atlas/${kind}`, {method: "POST", body,
+        headers: {"content-type": "application/json"}}).then((r) => r.json());
+      for (;;) {
+        const job = await fetch(`/api/v1/jobs/${made.id}`).then((r) => r.json());
+        if (["done", "failed", "stopped"].includes(job.state)) return job.state + job.error;
+        await new Promise((resolve) => setTimeout(resolve, 500));
+      }
+    }"""
+    for kind in ("check", "complete"):
+        state = page.evaluate(script, kind)
+        assert state == "done", f"{kind}: {state}"
+
+
+def main() -> None:
+    """Make the pictures."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--docs", action="store_true")
+    parser.add_argument("--address")
+    parser.add_argument("--only", default="")
+    arguments = parser.parse_args()
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    with sync_playwright() as playwright, server() if not arguments.address else _given(arguments.address) as address:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        root = address.split("?")[0]
+        first = browser.new_page()
+        first.goto(address)
+        wait_for_jobs(first)
+        cookies = first.context.storage_state()
+        for size, viewport in SIZES.items():
+            for theme in ("light",) if arguments.docs else ("light", "dark"):
+                context = browser.new_context(
+                    viewport=viewport, color_scheme=theme, storage_state=cookies, reduced_motion="reduce"
+                )
+                page = context.new_page()
+                for name, query in VIEWS.items():
+                    if (arguments.docs and (name, size) not in DOCS) or not name.startswith(arguments.only):
+                        continue
+                    page.goto(f"{root}?{urlencode({'g': 'atlas'} | query)}")
+                    settle(page, name)
+                    suffix = "" if arguments.docs and size == "desktop" else f"-{size}"
+                    suffix += "" if theme == "light" else f"-{theme}"
+                    page.screenshot(path=arguments.out / f"{name}{suffix}.png", full_page=not arguments.docs)
+                context.close()
+        browser.close()
+
+
+@contextmanager
+def _given(address: str) -> Iterator[str]:
+    yield address
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,407 @@
+"""Make an answerer for one graph: fit several models to it and learn how to mix them.
+
+1. Hide a tenth of the facts, all at once.
+2. Fit the components to the rest.
+3. Ask all of them for hidden facts and learn the weights of the mix (`answers.mixing`).
+4. Fit again to all facts what is bound to facts: ComplEx continues from its vectors, rules are mined anew. The adapted
+   foundation model stays as it is: it reads the graph's facts when it answers.
+
+The time is shared out in advance; what a stage does not need goes to the stages after it, and a small graph is done
+early. Ctrl-C ends the stage at hand; what is finished by then is mixed.
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from anykg.answers.hidden import hide_together
+from anykg.answers.inputs import ModelLike, graph_of, model_of
+from anykg.answers.mixing import (
+    Mix,
+    Scored,
+    Weights,
+    ask,
+    both_ways,
+    choose,
+    cross_fitted,
+    fit_weights,
+    likelihoods,
+    ranks_of,
+)
+from anykg.errors import DataError, SettingError
+from anykg.graph.graph import KnowledgeGraph
+from anykg.io.catalog import GraphLike
+from anykg.models.base import LinkPredictor
+from anykg.models.complex.complex import ComplEx, name_keys
+from anykg.models.complex.restarts import Restarts, continue_on, fit_restarts
+from anykg.models.floors import PageRank, Popularity
+from anykg.models.mixture import KEPT, Component, Mixture, MixtureConfig
+from anykg.models.registry import MODELS
+from anykg.models.rulebook import fit_rulebook
+from anykg.models.schema import SchemaModel
+from anykg.models.store import DEFAULT_MODEL, save_description, save_weights
+from anykg.progress import Progress, ignore
+from anykg.seeds import generator
+from anykg.training.adapt import adapt
+
+SHARE = 0.1
+"""Of the facts, hidden."""
+FEWEST = 10
+"""Hidden facts without which there is nothing to learn weights from."""
+MOST_QUESTIONS, FEWEST_QUESTIONS = 2400, 120
+"""Questions about hidden facts: as many as there is time for, within these bounds."""
+RELATION_QUESTIONS = 300
+MOST_STEPS = 3000
+"""Of adapting the foundation model."""
+STAGES = {"rules": 0.12, "complex": 0.24, "adapted": 0.34, "ask": 0.14, "mix": 0.04, "again": 0.12}
+"""How the time is shared out."""
+NEGLIGIBLE = 5e-4
+"""Loss of log-likelihood per question below which the mix does without a component."""
+
+Tell = Callable[[str], None]
+
+
+class Clock:
+    """The time that is left, shared out among the stages still to come."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds, self.started = seconds, time.monotonic()
+        self.waiting = dict(STAGES)
+        self.interrupted = False
+
+    def left(self) -> float:
+        """Seconds until the time is up."""
+        return self.seconds - (time.monotonic() - self.started)
+
+    def take(self, stage: str) -> float:
+        """Seconds for a stage, which no longer waits."""
+        share = STAGES[stage] / sum(self.waiting.values())
+        self.waiting.pop(stage)
+        return max(share * self.left(), 0.2)
+
+
+@dataclass(eq=False)
+class _Run:
+    """A fit under way."""
+
+    graph: KnowledgeGraph
+    rest: KnowledgeGraph
+    hidden: KnowledgeGraph
+    foundation: LinkPredictor
+    foundation_name: str
+    clock: Clock
+    seed: int
+    tell: Tell
+    progress: Progress
+    models: dict[str, LinkPredictor] = field(default_factory=dict)
+    fits: Restarts | None = None
+    took: dict[str, float] = field(default_factory=dict)
+    """Seconds that each stage took."""
+
+    def report(self, *_: int) -> None:
+        """Move the progress bar to the time spent."""
+        total = int(self.clock.seconds)
+        self.progress(min(int(self.clock.seconds - self.clock.left()), total), total)
+
+
+def fit(
+    graph: GraphLike,
+    *,
+    minutes: float = 2.0,
+    out: Path | str | None = None,
+    model: ModelLike = DEFAULT_MODEL,
+    seed: int = 0,
+    tell: Tell = lambda text: None,
+    progress: Progress = ignore,
+) -> Mixture:
+    """Fit an answerer to a graph; what `predict`, `complete` and the others take as their model.
+
+    Args:
+        graph: A graph, file, dataset name, DataFrame, NetworkX graph or list of triples.
+        minutes: Time to take, about; a small graph is done earlier.
+        out: Folder to save the answerer to.
+        model: The foundation model: one of the components, as it is and adapted to the graph.
+        seed: Draws the hidden facts and all random starts.
+        tell: Called with a sentence on what is done next.
+        progress: Called with (seconds spent, seconds in all).
+    """
+    if minutes <= 0:
+        raise SettingError("minutes", f"expected more than 0, found {minutes}")
+    clock = Clock(60 * minutes)
+    whole, _ = graph_of(graph)
+    foundation, called = model_of(model)
+    rest, hidden = hide_together(whole, SHARE, seed)
+    if len(hidden) < FEWEST:
+        raise DataError(
+            f"Only {len(hidden)} of the {len(whole)} facts can be hidden without leaving an entity or a relation "
+            f"without facts, too few to learn from; use the model {called} as it is."
+        )
+    tell(plan(whole, hidden, called, minutes))
+    run = _Run(whole, rest, hidden, foundation, called, clock, seed, tell, progress)
+    _fit_components(run)
+    mixture = _mix(run)
+    if out is not None:
+        save(mixture, Path(out), called)
+    return mixture
+
+
+def plan(graph: KnowledgeGraph, hidden: KnowledgeGraph, model: str, minutes: float) -> str:
+    """What is about to be done, in a sentence or two."""
+    return (
+        f"Fitting an answerer to {len(graph):,} facts in about {minutes:g} minutes: hide {len(hidden):,} of them; "
+        f"mine rules, fit ComplEx and adapt {model} to the rest; learn from the hidden facts how to mix them; fit "
+        "again to all."
+    )
+
+
+def save(mixture: Mixture, folder: Path, called: str) -> None:
+    """Write the answerer to a folder that `load_model` reads."""
+    save_weights(folder, mixture, {"graph": mixture.config.graph})
+    save_description(folder, "mixture", mixture, {"foundation": called})
+
+
+def _fit_components(run: _Run) -> None:
+    """Fit every component to the rest of the facts; after Ctrl-C, only those that cost nothing."""
+    run.models = {
+        "zero-shot": run.foundation,
+        "schema": SchemaModel(),
+        "popularity": Popularity(),
+        "pagerank": PageRank(),
+    }
+    for name, stage in (("rules", _rules), ("complex", _complex), ("adapted", _adapted)):
+        seconds = run.clock.take(name)
+        if run.clock.interrupted:
+            continue
+        run.tell(f"{name}: {seconds:.0f} s")
+        started = time.monotonic()
+        try:
+            made = stage(run, seconds)
+            run.took[name] = time.monotonic() - started
+        except KeyboardInterrupt:
+            run.clock.interrupted = True
+            run.tell("Interrupted: mixing what is finished.")
+        else:
+            if made is not None:
+                run.models[name] = made
+
+
+def _rules(run: _Run, seconds: float) -> LinkPredictor:
+    return fit_rulebook(run.rest, seconds, seed=run.seed, progress=run.report)
+
+
+def _complex(run: _Run, seconds: float) -> LinkPredictor:
+    facts = run.hidden.triplets[generator(run.seed, "fit", "judge").permutation(len(run.hidden))[:500]]
+    questions = both_ways(facts, run.graph.num_relations)
+
+    def judge(model: ComplEx) -> float:
+        found = ask([model], [model.encode(run.rest)], run.rest, run.graph, questions)
+        return float((1 / found.ranks).mean())
+
+    run.fits = fit_restarts(run.rest, seconds=seconds, judge=judge, seed=run.seed, progress=run.report)
+    return run.fits.model(run.rest)
+
+
+def _adapted(run: _Run, seconds: float) -> LinkPredictor | None:
+    model = run.foundation
+    if type(model).training_tail_scores is LinkPredictor.training_tail_scores or not list(model.parameters()):
+        return None  # it cannot be trained with a softmax over all entities
+    model = copy.deepcopy(model)
+    recipe = replace(model.recipe, loss="softmax", schedule="linear", batch_size=16)
+    adapt(model, run.rest, recipe, steps=MOST_STEPS, seconds=seconds, seed=run.seed, progress=run.report)
+    return model.eval()
+
+
+@dataclass(frozen=True, eq=False)
+class _Learnt:
+    """Weights for one kind of question, and the questions they were learnt from."""
+
+    names: list[str]
+    """Components with a weight."""
+    asked: Scored
+    """All components that were asked."""
+    mix: Mix
+
+
+@torch.no_grad()
+def _mix(run: _Run) -> Mixture:
+    """Ask the components for hidden facts, learn the weights, and fit again to all facts."""
+    seconds = run.clock.take("ask")
+    run.tell(f"asking for hidden facts: {seconds:.0f} s")
+    models = run.models
+    encoded = {name: model.eval().encode(run.rest) for name, model in models.items()}
+    entities = _ask_entities(run, encoded, 0.8 * seconds)
+    names, relations = _ask_relations(run, encoded, 0.2 * seconds)
+    del encoded
+    run.clock.take("mix")
+    groups = 2 * run.graph.num_relations
+    learnt = _learn(list(models), entities, groups)
+    fallback = [name for name in learnt.names if name != "complex"] or learnt.names
+    others = fit_weights(entities.only([list(models).index(name) for name in fallback]), groups, None).general
+    of_relations = _Learnt(names, relations, choose(relations, run.graph.num_entities, corrections=False))
+    table = _table(list(models), learnt, of_relations)
+    if not run.clock.interrupted:
+        _fit_again(run)
+    return _assemble(run, learnt, of_relations, dict(zip(fallback, others, strict=True)), table)
+
+
+def _ask_entities(run: _Run, encoded: dict[str, Any], seconds: float) -> Scored:
+    """Ask for both ends of as many hidden facts as there is time for."""
+    order = generator(run.seed, "fit", "questions").permutation(len(run.hidden))
+    facts = run.hidden.triplets[order]
+    models, parts = list(run.models.values()), list(encoded.values())
+
+    def put(rows: np.ndarray) -> Scored:
+        questions = both_ways(rows, run.graph.num_relations)
+        return ask(models, parts, run.rest, run.graph, questions, seed=run.seed, progress=run.report)
+
+    put(facts[:2])  # compiles and builds what is built once
+    started = time.monotonic()
+    put(facts[:8])
+    cost = (time.monotonic() - started) / min(8, len(facts))
+    count = int(np.clip(seconds / cost, FEWEST_QUESTIONS // 2, MOST_QUESTIONS // 2))
+    return put(facts[:count])
+
+
+def _ask_relations(run: _Run, encoded: dict[str, Any], seconds: float) -> tuple[list[str], Scored]:
+    """Ask for the relation of hidden facts; a foundation model only if it is fast enough to be asked often."""
+    order = generator(run.seed, "fit", "relation questions").permutation(len(run.hidden))
+    heads, relations, tails = run.hidden.triplets[order[:RELATION_QUESTIONS]].astype(np.int64).T
+    questions = np.stack([heads, tails, relations], 1)
+    names = [name for name in run.models if not (name == "zero-shot" and "adapted" in run.models)]
+    for name in ("zero-shot", "adapted"):
+        if name in names:
+            started = time.monotonic()
+            run.models[name].score_relations(encoded[name], torch.from_numpy(heads[:2]), torch.from_numpy(tails[:2]))
+            if (time.monotonic() - started) / 2 * len(questions) > seconds:
+                names.remove(name)
+    models, parts = [run.models[name] for name in names], [encoded[name] for name in names]
+    return names, ask(models, parts, run.rest, run.graph, questions, kind="relations", progress=run.report)
+
+
+def _learn(names: list[str], asked: Scored, groups: int) -> _Learnt:
+    """Weights of the mix: without the foundation model as it is if the adapted one replaces it, and not below the best.
+
+    If no mix does better than the best component alone, that one answers.
+    """
+    mix = choose(asked, groups)
+    used = list(range(len(names)))
+    if "zero-shot" in names and "adapted" in names:
+        fewer = [index for index in used if names[index] != "zero-shot"]
+        part = asked.only(fewer)
+        scores = cross_fitted(part, groups, mix.strength)
+        if likelihoods(part, scores).mean() > likelihoods(asked, mix.scores).mean() - NEGLIGIBLE:
+            used, weights = fewer, fit_weights(part, groups, mix.strength)
+            mix = Mix(weights, mix.strength, scores, ranks_of(part, scores))
+    alone = (1 / asked.ranks).mean(0)
+    if mix.mrr < alone.max():
+        used = [int(alone.argmax())]
+        part = asked.only(used)
+        temperature = np.maximum(fit_weights(part, groups, None).general, 1e-3)
+        weights = Weights(temperature, np.zeros((groups, 1)))
+        mix = Mix(weights, None, part.values[..., 0] * float(temperature[0]), part.ranks[:, 0])
+    return _Learnt([names[index] for index in used], asked, mix)
+
+
+def _fit_again(run: _Run) -> None:
+    """Fit to all facts what is bound to facts; rules only if there is about as much time as they took before."""
+    seconds = run.clock.take("again")
+    run.tell(f"fitting again to all facts: {seconds:.0f} s")
+    try:
+        if run.fits is not None and "complex" in run.models:
+            run.fits = continue_on(run.graph, run.fits, seconds=0.7 * seconds, seed=run.seed, progress=run.report)
+            run.models["complex"] = run.fits.model(run.graph)
+        left = run.clock.left()
+        if "rules" in run.models and left > 0.7 * run.took["rules"]:
+            run.models["rules"] = fit_rulebook(run.graph, left, seed=run.seed, progress=run.report)
+    except KeyboardInterrupt:
+        run.tell("Interrupted: some components have not seen the hidden facts.")
+
+
+def _table(names: list[str], learnt: _Learnt, of_relations: _Learnt) -> tuple[dict[str, Any], ...]:
+    """A row for each component and one for the mix."""
+    rows = []
+    for index, name in enumerate(names):
+        rows.append({"component": name} | _figures(learnt.asked.ranks[:, index]))
+        if name in learnt.names:
+            rows[-1]["weight"] = float(learnt.mix.weights.general[learnt.names.index(name)])
+        if name in of_relations.names:
+            ranks = of_relations.asked.ranks[:, of_relations.names.index(name)]
+            rows[-1] |= {f"relation_{key}": value for key, value in _figures(ranks).items()}
+    mixed = _figures(learnt.mix.ranks)
+    mixed |= {f"relation_{key}": value for key, value in _figures(of_relations.mix.ranks).items()}
+    return (*rows, {"component": "mixed"} | mixed)
+
+
+def _figures(ranks: np.ndarray) -> dict[str, float]:
+    return {
+        "mrr": float((1 / ranks).mean()),
+        "hits@1": float((ranks <= 1).mean()),
+        "hits@10": float((ranks <= 10).mean()),
+    }
+
+
+def _assemble(
+    run: _Run, learnt: _Learnt, of_relations: _Learnt, fallback: dict[str, float], table: tuple[dict[str, Any], ...]
+) -> Mixture:
+    """The mixture of all components that have a weight."""
+    names = [name for name in run.models if name in learnt.names or name in of_relations.names]
+    models = [run.models[name] for name in names]
+    config = MixtureConfig(
+        tuple(
+            Component(name, registered_name(model), asdict(model.config))
+            for name, model in zip(names, models, strict=True)
+        ),
+        num_relations=run.graph.num_relations,
+        graph=run.graph.digest,
+        hidden_share=SHARE,
+        seed=run.seed,
+        questions=len(learnt.asked),
+        relation_questions=len(of_relations.asked),
+        table=table,
+    )
+    mixture = Mixture(config)
+    mixture.components = torch.nn.ModuleList(models)
+    mixture.relation_keys = name_keys(run.graph.relations)
+    weights = learnt.mix.weights
+    column = {name: index for index, name in enumerate(learnt.names)}
+    places = [column.get(name, -1) for name in names]
+    general = np.append(weights.general, 0.0)[places]
+    corrections = np.pad(weights.corrections, ((0, 0), (0, 1)))[:, places]
+    mixture.typical = torch.from_numpy(general).float()
+    mixture.weights = torch.from_numpy(general + corrections).float()
+    mixture.fallback = torch.tensor([fallback.get(name, 0.0) for name in names]).float()
+    asked_about = dict(zip(of_relations.names, of_relations.mix.weights.general, strict=True))
+    mixture.relation_weights = torch.tensor([asked_about.get(name, 0.0) for name in names]).float()
+    _keep_hidden(mixture, learnt, of_relations)
+    return mixture.eval()
+
+
+def _keep_hidden(mixture: Mixture, learnt: _Learnt, of_relations: _Learnt) -> None:
+    """Keep the questions about hidden facts, the ranks of their answers and the best answers."""
+    asked, mix = learnt.asked, learnt.mix
+    usable = mix.scores.masked_fill(~torch.isfinite(asked.offsets), -torch.inf)
+    best = usable.topk(min(KEPT, usable.shape[1]), dim=1)
+    normal = torch.logsumexp(mix.scores + asked.offsets, 1, keepdim=True)
+    width = KEPT - best.indices.shape[1]
+    ids = torch.where(torch.isfinite(best.values), asked.candidates.gather(1, best.indices), -1)
+    values = (best.values - normal).clamp(min=-100)
+    mixture.hidden_questions = torch.from_numpy(asked.questions)
+    mixture.hidden_ranks = torch.from_numpy(mix.ranks).float()
+    mixture.hidden_best = torch.nn.functional.pad(ids, (0, width), value=-1)
+    mixture.hidden_best_scores = torch.nn.functional.pad(values, (0, width), value=-100.0)
+    mixture.hidden_relation_questions = torch.from_numpy(of_relations.asked.questions)
+    mixture.hidden_relation_ranks = torch.from_numpy(of_relations.mix.ranks).float()
+
+
+def registered_name(model: LinkPredictor) -> str:
+    """The name a model's class has in the registry, or its import path."""
+    path = f"{type(model).__module__}:{type(model).__qualname__}"
+    return next((name for name, row in MODELS.rows.items() if row.path == path), path)

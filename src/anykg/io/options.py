@@ -1,0 +1,101 @@
+"""How a graph is to be read: what people may choose, whatever the format.
+
+`Reading` has the same choices as keyword arguments; those left out have the defaults of `ReadOptions`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Literal, TypedDict
+
+from anykg.errors import ConfigError
+
+LITERALS = ("drop", "keep")
+NAMES = ("full", "prefixed")
+
+
+class Reading(TypedDict, total=False):
+    """Keyword arguments of every function that reads a graph; see `ReadOptions`."""
+
+    format: str | None
+    columns: str | None
+    separator: str | None
+    header: bool | None
+    relation: str | None
+    where: str | Sequence[str] | None
+    keep: str | Sequence[str] | None
+    drop: str | Sequence[str] | None
+    literals: Literal["drop", "keep"]
+    bins: int | None
+    labels: Path | str | None
+    language: str
+    names: Literal["full", "prefixed"]
+    query: str | None
+    strict: bool
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """Choices while reading; each that is left at its default is found out or has no effect."""
+
+    format: str | None = None
+    """A format of `anykg data formats`, where detection gets it wrong."""
+    columns: str | None = None
+    """Head, relation and tail: "hrt" or "h_tr" by position, or "person,role,company" by name, letter or number."""
+    separator: str | None = None
+    """tab, comma, pipe, semicolon, space or one character; giving one means delimited text."""
+    header: bool | None = None
+    """Whether the first line names the columns."""
+    relation: str | None = None
+    """The name of the only relation, for a graph whose links have no type."""
+    where: tuple[str, ...] = ()
+    """Conditions on other columns, all of which must hold, such as "confidence >= 0.7"."""
+    keep: tuple[str, ...] = ()
+    """Read only these relations; * matches any text."""
+    drop: tuple[str, ...] = ()
+    """Leave these relations out; * matches any text."""
+    literals: str = "drop"
+    """Leave statements about literals out and count them, or make the literals entities."""
+    bins: int | None = None
+    """Turn numeric literals into this many ranges for each relation, which become entities."""
+    labels: Path | str | None = None
+    """A file of names and labels, for names that are ids."""
+    language: str = "en"
+    """The language of labels to prefer."""
+    names: str = "full"
+    """IRIs in full, or shortened by the prefixes of the file (wd:Q42)."""
+    query: str | None = None
+    """For a database, the query that returns head, relation and tail, or a file with it."""
+    strict: bool = False
+    """Refuse blank fields and comments instead of skipping and counting them."""
+
+    def __post_init__(self) -> None:
+        for name, allowed in (("literals", LITERALS), ("names", NAMES)):
+            if getattr(self, name) not in allowed:
+                raise ConfigError(f"{name}: expected {' or '.join(allowed)}, found {getattr(self, name)!r}.")
+        if self.bins is not None and self.bins < 1:
+            raise ConfigError(f"bins: expected at least 1, found {self.bins}.")
+        if self.relation is not None and not self.relation:
+            raise ConfigError("relation: expected a name, found an empty one.")
+
+    @classmethod
+    def of(cls, **reading: Any) -> ReadOptions:
+        """Options from keyword arguments; None means the default, and one text stands for a list of one."""
+        known = {field.name: field for field in fields(cls)}
+        unknown = sorted(set(reading) - set(known))
+        if unknown:
+            raise ConfigError(f"Expected a reading option of {', '.join(known)}; found {', '.join(unknown)}.")
+        chosen: dict[str, Any] = {}
+        for name, value in reading.items():
+            if value is None:
+                continue
+            if name in ("where", "keep", "drop"):
+                value = (value,) if isinstance(value, str) else tuple(value)
+            chosen[name] = str(value) if name in ("literals", "names") else value
+        return cls(**chosen)
+
+    def given(self) -> list[str]:
+        """The names of the options that are not at their defaults."""
+        return [field.name for field in fields(self) if getattr(self, field.name) != field.default]

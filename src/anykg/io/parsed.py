@@ -1,0 +1,94 @@
+"""What a reader makes of a file: a frame in which some columns are head, relation and tail.
+
+The choices that people make (`ReadOptions`) are applied to this, alike for every format: see `anykg.io.choices`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import polars as pl
+
+from anykg.io.columns import UNTYPED, Roles
+
+TRIPLET = ("head", "relation", "tail")
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """The links of a file, or of a part of one."""
+
+    frame: pl.DataFrame
+    """All columns that are read; nulls are blank fields."""
+    head: str
+    """The column of heads."""
+    relation: str | None
+    """The column of relations; None if there is one relation only, `untyped`."""
+    tail: str
+    untyped: str = UNTYPED
+    head_label: str | None = None
+    relation_label: str | None = None
+    tail_label: str | None = None
+    literal: str | None = None
+    """A column of booleans: is the tail a literal?"""
+    format: str = ""
+    columns: str = "hrt"
+    """What the columns of the file hold, in its order."""
+    separator: str | None = None
+    header: bool = False
+    labels: Mapping[str, str] = field(default_factory=dict)
+    prefixes: Mapping[str, str] = field(default_factory=dict)
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    """How many of what were not read, such as {"comments": 3}."""
+    notes: tuple[str, ...] = ()
+    """What people should know about the way the file was read."""
+
+    def but(self, **changes: Any) -> Parsed:
+        """The same with some fields changed."""
+        return replace(self, **changes)
+
+    @property
+    def context(self) -> list[str]:
+        """The columns that are neither head nor relation nor tail, which conditions may be about."""
+        return [name for name in self.frame.columns if name != self.literal]
+
+
+def of_rows(
+    rows: Sequence[tuple[str | None, str | None, str | None]],
+    format: str,
+    *,
+    names: Sequence[str] = TRIPLET,
+    **more: Any,
+) -> Parsed:
+    """Links given as (head, relation, tail)."""
+    frame = pl.DataFrame(list(rows), schema=dict.fromkeys(names, pl.String), orient="row")
+    head, relation, tail = names
+    return Parsed(frame, head, relation, tail, format=format, **more)
+
+
+def of_roles(frame: pl.DataFrame, roles: Roles, names: Sequence[str], **more: Any) -> Parsed:
+    """Links in the columns of a frame, by the positions of its file's columns `names`."""
+    head_label, relation_label, tail_label = (None if i is None else names[i] for i in roles.labels)
+    return Parsed(
+        frame,
+        names[roles.head],
+        None if roles.relation is None else names[roles.relation],
+        names[roles.tail],
+        head_label=head_label,
+        relation_label=relation_label,
+        tail_label=tail_label,
+        columns=roles.letters(len(names)),
+        **more,
+    )
+
+
+def added(*counts: Mapping[str, int]) -> dict[str, int]:
+    """Counts by name, summed; zeros are left out."""
+    total: dict[str, int] = {}
+    for count in counts:
+        for name, number in count.items():
+            if number:
+                total[name] = total.get(name, 0) + number
+    return total

@@ -1,0 +1,212 @@
+"""A log-linear mix of models: one answerer made of several, each weighted by relation and direction.
+
+score(h, r, t) = sum over components c of weight[r, c] * score_c(h, r, t), with r over both directions. The scores of a
+component enter as they are: a softmax over the answers of one question does not change when a constant is added, so
+mixing raw scores is mixing log-probabilities. Questions about relations have weights of their own, one for each
+component.
+
+Weights belong to the names of relations. A component that does not know an entity or a relation by name says so in
+`knows_entities` and `knows_relations` of what it encodes; it is left out of the questions that start there, and those
+are answered with the weights `fallback`, fitted without such components.
+
+What was asked about hidden facts when the weights were learnt is kept (`hidden_*`): the components have since been
+fitted to those facts, so it cannot be asked again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from anykg.errors import ConfigError
+from anykg.graph.graph import KnowledgeGraph
+from anykg.models.base import LinkPredictor, Symmetry
+from anykg.models.complex.complex import name_keys, rows_of
+from anykg.models.recipe import Recipe
+from anykg.models.registry import MODELS
+from anykg.settings import from_json
+
+KEPT = 10
+"""Best answers kept of every question that was asked about hidden facts."""
+
+
+@dataclass(frozen=True)
+class Component:
+    """One of the models that are mixed."""
+
+    name: str
+    """What the table calls it."""
+    model: str
+    """Its name in the registry."""
+    config: Mapping[str, Any] = field(default_factory=dict)
+    """Its settings."""
+
+
+@dataclass(frozen=True)
+class MixtureConfig:
+    """What is mixed."""
+
+    components: tuple[Component, ...] = (Component("popularity", "popularity"), Component("pagerank", "pagerank"))
+    """The models, in the order of the weights."""
+    num_relations: int = 0
+    """Relations with weights of their own; 0 weighs all alike."""
+    graph: str = ""
+    """Digest of the graph it was fitted to."""
+    hidden_share: float = 0.0
+    """Share of the facts that were hidden while the weights were learnt."""
+    seed: int = 0
+    """Draws them."""
+    questions: int = 0
+    """Questions that were asked about hidden facts."""
+    relation_questions: int = 0
+    """The same, for relations."""
+    calibration: Mapping[str, Any] = field(default_factory=dict)
+    """What turns scores into probabilities, by kind of question."""
+    table: tuple[Mapping[str, Any], ...] = ()
+    """How each component and the mix did on hidden facts."""
+
+    def __post_init__(self) -> None:
+        parts = tuple(Component(**part) if isinstance(part, Mapping) else part for part in self.components)
+        object.__setattr__(self, "components", parts)
+        if not parts:
+            raise ConfigError("components: expected at least one, found none.")
+
+
+@dataclass(frozen=True, eq=False)
+class Encoded:
+    """What every component made of a graph, and the weights in the order of its relations."""
+
+    parts: tuple[Any, ...]
+    weights: Tensor  # [2R, C]
+    num_relations: int
+    same_graph: bool
+    """Whether this is the graph it was fitted to."""
+
+    @property
+    def num_entities(self) -> int:
+        """N."""
+        return int(self.parts[0].num_entities)
+
+
+class Mixture(LinkPredictor):
+    """Several models as one."""
+
+    Config = MixtureConfig
+    config: MixtureConfig
+    recipe = Recipe(epochs=0)
+    relations_apart = True
+
+    relation_keys: Tensor
+    weights: Tensor
+    typical: Tensor
+    fallback: Tensor
+    relation_weights: Tensor
+    hidden_questions: Tensor
+    hidden_ranks: Tensor
+    hidden_best: Tensor
+    hidden_best_scores: Tensor
+    hidden_relation_questions: Tensor
+    hidden_relation_ranks: Tensor
+
+    def __init__(self, config: MixtureConfig = MixtureConfig()) -> None:  # noqa: B008 - frozen
+        super().__init__()
+        self.config = config
+        classes = [MODELS.load(part.model) for part in config.components]
+        self.components = nn.ModuleList(
+            made(from_json(made.Config, part.config)) for made, part in zip(classes, config.components, strict=True)
+        )
+        count, relations = len(classes), config.num_relations
+        self.register_buffer("relation_keys", torch.zeros(relations, dtype=torch.int64))
+        self.register_buffer("weights", torch.ones(2 * relations, count))
+        self.register_buffer("typical", torch.ones(count))
+        self.register_buffer("fallback", torch.ones(count))
+        self.register_buffer("relation_weights", torch.ones(count))
+        self.register_buffer("hidden_questions", torch.zeros(config.questions, 3, dtype=torch.int64))
+        self.register_buffer("hidden_ranks", torch.ones(config.questions))
+        self.register_buffer("hidden_best", torch.zeros(config.questions, KEPT, dtype=torch.int64))
+        self.register_buffer("hidden_best_scores", torch.zeros(config.questions, KEPT))
+        asked = config.relation_questions
+        self.register_buffer("hidden_relation_questions", torch.zeros(asked, 3, dtype=torch.int64))
+        self.register_buffer("hidden_relation_ranks", torch.ones(asked))
+        exact = all(part.symmetry is Symmetry.EXACT for part in self.models)
+        self.symmetry = Symmetry.EXACT if exact else Symmetry.IN_EXPECTATION
+        self.reads_relations = any(part.reads_relations for part in self.models)
+
+    @classmethod
+    def foreign_code(cls, config: MixtureConfig) -> list[str]:
+        """Components that are not registered."""
+        return [part.model for part in config.components if part.model not in MODELS]
+
+    @property
+    def models(self) -> list[LinkPredictor]:
+        """The components."""
+        return list(self.components)  # type: ignore[arg-type]
+
+    @property
+    def names(self) -> list[str]:
+        """What the components are called."""
+        return [part.name for part in self.config.components]
+
+    def encode(self, graph: KnowledgeGraph, seed: int = 0) -> Encoded:
+        rows = rows_of(self.relation_keys, name_keys(graph.relations)).to(self.weights.device)
+        both = torch.cat([rows, torch.where(rows < 0, -1, rows + self.config.num_relations)])
+        known = (both >= 0)[:, None]
+        weights = torch.where(known, self.weights[both], self.typical) if len(rows) and len(self.weights) else None
+        return Encoded(
+            tuple(model.encode(graph, seed) for model in self.models),
+            self.typical.expand(2 * graph.num_relations, -1) if weights is None else weights,
+            graph.num_relations,
+            self.config.graph == graph.digest,
+        )
+
+    def score_tails(
+        self, encoded: Encoded, heads: Tensor, relations: Tensor, candidates: Tensor | None = None
+    ) -> Tensor:
+        weights = self._weights(encoded, heads, relations)  # [B, C]
+        total: Tensor | None = None
+        for index, (model, part) in enumerate(zip(self.models, encoded.parts, strict=True)):
+            if total is None or bool((weights[:, index] != 0).any()):
+                scores = weights[:, index, None] * model.score_tails(part, heads, relations, candidates)
+                total = scores if total is None else total.add_(scores)
+        assert total is not None
+        return total
+
+    def score_triplets(self, encoded: Encoded, triplets: Tensor) -> Tensor:
+        return self.contributions(encoded, triplets).sum(1)
+
+    def contributions(self, encoded: Encoded, triplets: Tensor) -> Tensor:
+        """What every component adds to the scores of triplets: [B, C]."""
+        weights = self._weights(encoded, triplets[:, 0], triplets[:, 1])
+        used = (weights != 0).any(0).tolist()
+        scores = [
+            model.score_triplets(part, triplets) if needed else weights.new_zeros(len(triplets))
+            for model, part, needed in zip(self.models, encoded.parts, used, strict=True)
+        ]
+        return weights * torch.stack(scores, 1)
+
+    def score_relations(
+        self, encoded: Encoded, heads: Tensor, tails: Tensor, candidates: Tensor | None = None
+    ) -> Tensor:
+        width = encoded.num_relations if candidates is None else candidates.shape[1]
+        total = self.relation_weights.new_zeros(len(heads), width)
+        for index, (model, part) in enumerate(zip(self.models, encoded.parts, strict=True)):
+            weight = self.relation_weights[index]
+            if weight != 0:
+                total = total + weight * model.score_relations(part, heads, tails, candidates)
+        return total
+
+    def _weights(self, encoded: Encoded, heads: Tensor, relations: Tensor) -> Tensor:
+        """Weights [B, C] of the components in questions (head, relation, ?)."""
+        weights = encoded.weights[relations]
+        for index, part in enumerate(encoded.parts):
+            knows = getattr(part, "knows_entities", None)
+            if knows is not None:
+                lost = ~(knows[heads] & part.knows_relations[relations])
+                if bool(lost.any()):
+                    weights = torch.where(lost[:, None], self.fallback, weights)
+                    weights[:, index] = torch.where(lost, 0.0, weights[:, index])
+        return weights

@@ -1,0 +1,115 @@
+"""The server as an ASGI application: routes, errors as sentences, the page, and the checks in front of them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import FileResponse, JSONResponse, Response
+from starlette.exceptions import HTTPException
+from starlette.staticfiles import StaticFiles
+
+from anykg import __version__
+from anykg.errors import InputError, UnknownName
+from anykg.web import routes_graphs, routes_jobs, routes_review
+from anykg.web.access import LOOPBACK, Access
+from anykg.web.bodies import BodyLimit
+from anykg.web.decisions import Conflict
+from anykg.web.pool import Busy, Cancelled, TooLong
+from anykg.web.state import State
+from anykg.web.uploads import TooLarge
+
+STATIC = Path(__file__).parent / "static"
+ROOT = "/api/v1"
+log = logging.getLogger("anykg.web")
+
+
+def create_app(state: State, *, token: str, port: int, hosts: Iterable[str] = LOOPBACK) -> Any:
+    """The application with the access checks around it."""
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        yield
+        state.close()
+
+    app = FastAPI(
+        title="anykg",
+        version=__version__,
+        description="Look at knowledge graphs, ask for missing facts, understand the answers, decide about them.",
+        openapi_url=f"{ROOT}/openapi.json",
+        docs_url=None,  # those pages load scripts from elsewhere
+        redoc_url=None,
+        lifespan=lifespan,
+    )
+    app.state.anykg = state
+    for module in (routes_graphs, routes_jobs, routes_review):
+        app.include_router(module.router, prefix=ROOT)
+    _add_errors(app)
+    app.mount("/static", _Static(directory=STATIC), name="static")
+
+    @app.get("/", include_in_schema=False)
+    async def page() -> FileResponse:
+        return FileResponse(STATIC / "index.html", headers={"cache-control": "no-cache"})
+
+    limited = BodyLimit(app, upload=state.uploads.limit, upload_path=f"{ROOT}/uploads")
+    return Access(limited, token=token, port=port, hosts=hosts)
+
+
+class _Static(StaticFiles):
+    """Files of the page; the browser asks whether they have changed."""
+
+    def file_response(self, *arguments: Any, **options: Any) -> Response:
+        response = super().file_response(*arguments, **options)
+        response.headers["cache-control"] = "no-cache"
+        return response
+
+
+def _add_errors(app: FastAPI) -> None:
+    """Every failure becomes a JSON object with one sentence."""
+
+    @app.exception_handler(InputError)
+    async def input_error(request: Request, error: InputError) -> JSONResponse:
+        if isinstance(error, UnknownName):
+            details = {"kind": error.kind, "name": error.name, "suggestions": error.near}
+            return _problem(404, str(error), **details)
+        if isinstance(error, Conflict):
+            return _problem(409, str(error))
+        return _problem(413 if isinstance(error, TooLarge) else 422, str(error))
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
+        parts = []
+        for one in error.errors()[:3]:
+            where = ".".join(str(part) for part in one["loc"] if part not in ("body", "query", "path"))
+            parts.append(f"{where or 'request'}: {one['msg']}")
+        return _problem(422, "; ".join(parts) + ".")
+
+    @app.exception_handler(HTTPException)
+    async def refused(request: Request, error: HTTPException) -> JSONResponse:
+        return _problem(error.status_code, f"{error.detail}.", headers=error.headers)
+
+    @app.exception_handler(Busy)
+    async def busy(request: Request, error: Busy) -> JSONResponse:
+        return _problem(503, "Too many requests are waiting; try again in a moment.", headers={"retry-after": "1"})
+
+    @app.exception_handler(TooLong)
+    async def too_long(request: Request, error: TooLong) -> JSONResponse:
+        return _problem(504, "The answer took too long and was given up.")
+
+    @app.exception_handler(Cancelled)
+    async def cancelled(request: Request, error: Cancelled) -> Response:
+        return Response(status_code=499)  # nobody is there to read it
+
+    @app.exception_handler(Exception)
+    async def bug(request: Request, error: Exception) -> JSONResponse:
+        log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+        return _problem(500, f"The server made an error ({type(error).__name__}); its terminal says more.")
+
+
+def _problem(status: int, sentence: str, headers: Any = None, **details: Any) -> JSONResponse:
+    return JSONResponse({"error": sentence} | details, status_code=status, headers=headers)

@@ -1,0 +1,74 @@
+"""ASGI middleware that bounds request bodies, before anything holds them in memory."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+JSON_LIMIT = 2 << 20
+OVERHEAD = 1 << 16
+"""What a multipart form may hold beside its file."""
+DRAINED = 512 << 20
+"""Bytes of a body that is too large which are read and dropped, so that the client reads the answer."""
+
+
+class BodyLimit:
+    """Answers 413 to a body that is larger than its path allows."""
+
+    def __init__(self, app: Any, *, upload: int, upload_path: str) -> None:
+        self.app, self.upload, self.upload_path = app, upload, upload_path
+
+    async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
+        """Refuse by the announced length, or else as soon as more has arrived."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        limit = self.upload + OVERHEAD if scope["path"].rstrip("/") == self.upload_path else JSON_LIMIT
+        announced = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
+        if not announced.isdigit() or int(announced) > limit:
+            await _drain(receive)
+            await _refuse(send, limit)
+            return
+        seen, over, started = 0, False, False
+
+        async def counted() -> dict[str, Any]:
+            nonlocal seen, over
+            message: dict[str, Any] = await receive()
+            seen += len(message.get("body", b""))
+            if seen > limit:
+                over = True
+                return {"type": "http.disconnect"}
+            return message
+
+        async def watched(message: dict[str, Any]) -> None:
+            nonlocal started
+            if over and not started:
+                return  # the application's complaint about a cut body; ours follows
+            started = True
+            await send(message)
+
+        try:
+            await self.app(scope, counted, watched)
+        except Exception:
+            if not over:
+                raise
+        if over and not started:
+            await _drain(receive)
+            await _refuse(send, limit)
+
+
+async def _drain(receive: Any) -> None:
+    dropped, more = 0, True
+    while more and dropped < DRAINED:
+        message = await receive()
+        dropped += len(message.get("body", b""))
+        more = message["type"] == "http.request" and message.get("more_body", False)
+
+
+async def _refuse(send: Any, limit: int) -> None:
+    sentence = f"The request is too large: at most {limit >> 20} MB. For a large graph give its path to `anykg serve`."
+    body = json.dumps({"error": sentence}).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()),
+               (b"connection", b"close")]  # fmt: skip
+    await send({"type": "http.response.start", "status": 413, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

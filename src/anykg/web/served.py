@@ -1,0 +1,240 @@
+"""Graphs on the server: read once, each with the models that can answer for it and the decisions about it."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from anykg.answers.calibration import digest_of
+from anykg.errors import DataError, InputError, UnknownName, nearest
+from anykg.io.catalog import load_graph, locate
+from anykg.models.store import DEFAULT_MODEL, load_model
+from anykg.web.decisions import Decisions
+from anykg.web.explore import degrees, named
+from anykg.web.search import SearchIndex, entity_index, relation_index
+
+if TYPE_CHECKING:
+    from anykg.graph.graph import KnowledgeGraph
+    from anykg.models.base import LinkPredictor
+
+MOST_GRAPHS = 16
+SHOWN_RELATIONS = 1000
+EXAMPLES = 4
+
+
+@dataclass
+class Served:
+    """One graph."""
+
+    id: str
+    name: str
+    source: str
+    """Path or dataset name that it was read from, for jobs to read it again."""
+    reading: dict[str, Any]
+    graph: KnowledgeGraph
+    decisions: Decisions
+    models: dict[str, str]
+    """What models can answer: a name to show, and where each is loaded from."""
+    model_name: str
+    model: LinkPredictor
+    guard: threading.Lock = field(default_factory=threading.Lock)
+    _digest: tuple[Any, str] = (None, "")
+
+    @property
+    def entities(self) -> SearchIndex:
+        """Search over entities."""
+        return self.graph.derive(entity_index)
+
+    @property
+    def relations(self) -> SearchIndex:
+        """Search over relations."""
+        return self.graph.derive(relation_index)
+
+    def use(self, name: str) -> None:
+        """Answer with another of the models."""
+        if name not in self.models:
+            raise UnknownName("model", name, list(self.models))
+        with self.guard:
+            if name != self.model_name:
+                self.model, self.model_name = load_model(self.models[name]), name
+
+    @property
+    def model_digest(self) -> str:
+        """A hash of the present model, for decisions."""
+        if self._digest[0] is not self.model:
+            self._digest = (self.model, digest_of(self.model))
+        return self._digest[1]
+
+    @property
+    def model_source(self) -> str:
+        """Where the present model is loaded from."""
+        return self.models[self.model_name]
+
+    def entity(self, name: str) -> int:
+        """The id of an entity by name or label."""
+        return self.graph.entities.index(name)
+
+    def relation(self, name: str) -> int:
+        """The id of a relation by name or label."""
+        return self.graph.relations.index(name)
+
+    def summary(self) -> dict[str, Any]:
+        """What a list of graphs shows."""
+        return {
+            "id": self.id,
+            "name": self.name,
+            "entities": self.graph.num_entities,
+            "relations": self.graph.num_relations,
+            "facts": self.graph.num_triplets,
+            "model": self.model_name,
+        }
+
+    def detail(self) -> dict[str, Any]:
+        """What a page about the graph shows."""
+        counts = np.bincount(self.graph.triplets[:, 1], minlength=self.graph.num_relations)
+        order = np.argsort(-counts, kind="stable")[:SHOWN_RELATIONS]
+        degree = self.graph.derive(degrees)
+        return self.summary() | {
+            "digest": self.graph.digest,
+            "source": self.source,
+            "relation_list": [named(self.graph.relations, int(r)) | {"facts": int(counts[r])} for r in order],
+            "examples": self.graph.derive(examples),
+            "first_entity": self.graph.entities[int(degree.argmax())] if len(degree) else None,
+            "decisions_file": str(self.decisions.path),
+            "models": [{"id": name, "name": name} for name in self.models],
+        }
+
+
+class Collection:
+    """The graphs of a server, by id."""
+
+    def __init__(self, data: Path, *, model: str | None = None, decisions: Path | None = None) -> None:
+        """`data` is a folder for what belongs to graphs without a folder of their own."""
+        self.data, self._decisions = data, decisions
+        self._model_name = model or DEFAULT_MODEL
+        self._model: LinkPredictor | None = None
+        self._graphs: dict[str, Served] = {}
+        self._guard = threading.Lock()
+
+    def add(
+        self, source: str, *, name: str | None = None, graph: KnowledgeGraph | None = None, **reading: Any
+    ) -> Served:
+        """Read a graph and serve it; one that is served already is returned as it is."""
+        if len(self._graphs) >= MOST_GRAPHS:
+            raise InputError(f"At most {MOST_GRAPHS} graphs can be open at once; restart the server with fewer.")
+        located = locate(source)
+        path = str(located.path.resolve()) if located.is_file else source
+        if graph is None:
+            graph = read_source(source, reading)
+        if not len(graph):
+            raise DataError(f"{source}: there are no facts in it.")
+        with self._guard:
+            if self._model is None:
+                self._model = load_model(self._model_name)
+            title = name or located.name
+            identifier = _free_name(title, self._graphs)
+            kept = self._decisions if self._decisions and not self._graphs else self._decisions_of(path, title)
+            served = Served(
+                id=identifier,
+                name=title,
+                source=path,
+                reading=reading,
+                graph=graph,
+                decisions=Decisions(kept),
+                models={Path(self._model_name).name: self._model_name},
+                model_name=Path(self._model_name).name,
+                model=self._model,
+            )
+            for fitted in self.fitted(graph.digest):
+                served.models[fitted.name] = str(fitted)
+            self._graphs[identifier] = served
+        return served
+
+    def get(self, name: str) -> Served:
+        """The graph of that id; raises `UnknownName` with near matches."""
+        with self._guard:
+            if name in self._graphs:
+                return self._graphs[name]
+            known = list(self._graphs)
+        raise UnknownName("graph", name, nearest(name, known) or known[:3])
+
+    def __iter__(self) -> Iterator[Served]:
+        with self._guard:
+            return iter(list(self._graphs.values()))
+
+    def of_digest(self, digest: str) -> list[Served]:
+        """The graphs with that content."""
+        return [served for served in self if served.graph.digest == digest]
+
+    def fitted_folder(self, digest: str) -> Path:
+        """Where models that were fitted to a graph are kept."""
+        return self.data / "fitted" / digest[:16]
+
+    def fitted(self, digest: str) -> list[Path]:
+        """The models that were fitted to a graph, oldest first."""
+        return sorted(path.parent for path in self.fitted_folder(digest).glob("*/model.json"))
+
+    def _decisions_of(self, path: str, title: str) -> Path:
+        """Beside the graph's file; for datasets and uploads, in the data folder."""
+        file = Path(path)
+        inside = self.data in file.parents or "site-packages" in file.parts or file.parent.name == "embedded"
+        if file.is_file() and not inside:
+            return file.with_name(f"{_stem(file)}.decisions.jsonl")
+        mark = blake2b(path.encode(), digest_size=4).hexdigest()
+        return self.data / "decisions" / f"{_slug(title)}-{mark}.jsonl"
+
+
+def read_source(source: str, reading: dict[str, Any]) -> KnowledgeGraph:
+    """The graph at a path or of a dataset."""
+    return load_graph(source, **reading)
+
+
+def examples(graph: KnowledgeGraph) -> list[dict[str, Any]]:
+    """Some questions to start with: well connected entities, frequent relations; for `graph.derive`."""
+    counts = np.bincount(graph.triplets[:, 1], minlength=graph.num_relations)
+    degree = graph.derive(degrees)
+    questions: list[dict[str, Any]] = []
+    for turn, relation in enumerate(np.argsort(-counts, kind="stable")[: 4 * EXAMPLES]):
+        facts = graph.triplets[graph.triplets[:, 1] == relation]
+        # An entity of middling degree that others share the relation with: neither a hub nor a leaf.
+        end = 0 if len(np.unique(facts[:, 0])) >= len(np.unique(facts[:, 2])) else 2
+        ends = np.unique(facts[:, end])
+        entity = int(ends[np.argsort(degree[ends], kind="stable")[int(0.8 * (len(ends) - 1))]])
+        question = {
+            "head": named(graph.entities, entity) if end == 0 else None,
+            "relation": named(graph.relations, int(relation)),
+            "tail": named(graph.entities, entity) if end == 2 else None,
+        }
+        if turn % 2 == 0 or len(counts) <= 2 * EXAMPLES:
+            questions.append(question)
+        if len(questions) == EXAMPLES:
+            break
+    return questions
+
+
+def _stem(path: Path) -> str:
+    """The file's name without what says its format."""
+    return (
+        re.sub(r"(\.(tsv|csv|txt|nt|nq|ttl|rdf|jsonl|ndjson|json|parquet|psv|tab|gz|zst))+$", "", path.name)
+        or path.name
+    )
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:40] or "graph"
+
+
+def _free_name(title: str, taken: dict[str, Served]) -> str:
+    base = name = _slug(_stem(Path(title)))
+    number = 2
+    while name in taken:
+        name = f"{base}-{number}"
+        number += 1
+    return name

@@ -1,0 +1,77 @@
+// Talks to the server. Every failure becomes an ApiError with a sentence for people.
+const ROOT = "/api/v1";
+
+export class ApiError extends Error {
+  constructor(message, status = 0, details = {}) {
+    super(message);
+    this.status = status;
+    this.suggestions = details.suggestions || [];
+    this.kind = details.kind || "";
+    this.details = details;
+  }
+}
+
+export async function api(path, { method, body, form, signal, query } = {}) {
+  const address = new URL(ROOT + path, location.origin);
+  for (const [name, value] of Object.entries(query || {})) {
+    for (const one of Array.isArray(value) ? value : [value]) {
+      if (one !== null && one !== undefined && one !== "") address.searchParams.append(name, one);
+    }
+  }
+  const options = { method: method || (body || form ? "POST" : "GET"), signal, headers: { accept: "application/json" } };
+  if (body) {
+    options.headers["content-type"] = "application/json";
+    options.body = JSON.stringify(body);
+  } else if (form) options.body = form;
+  let response;
+  try {
+    response = await fetch(address, options);
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new ApiError("The server cannot be reached. Is `anykg serve` still running?");
+  }
+  const text = await response.text();
+  let value = null;
+  try {
+    value = text ? JSON.parse(text) : null;
+  } catch {
+    value = null;
+  }
+  if (!response.ok) {
+    const sentence = (value && value.error) || `The server answered ${response.status}.`;
+    throw new ApiError(sentence, response.status, value || {});
+  }
+  return value;
+}
+
+export const ofGraph = (graph, path, options) => api(`/graphs/${encodeURIComponent(graph)}${path}`, options);
+
+// A list of jobs, kept up to date by server-sent events while one of them is under way.
+export class JobWatch {
+  constructor(changed) {
+    this.changed = changed;
+    this.jobs = [];
+    this.source = null;
+  }
+  async refresh() {
+    try {
+      this.take((await api("/jobs")).jobs);
+    } catch {
+      // the next action will say what is wrong
+    }
+  }
+  take(jobs) {
+    this.jobs = jobs;
+    this.changed(jobs);
+    const active = jobs.some((job) => job.state === "waiting" || job.state === "running");
+    if (active && !this.source) this.listen();
+    if (!active && this.source) {
+      this.source.close();
+      this.source = null;
+    }
+  }
+  listen() {
+    this.source = new EventSource(`${ROOT}/jobs/events`);
+    this.source.addEventListener("jobs", (event) => this.take(JSON.parse(event.data).jobs));
+  }
+}

@@ -1,0 +1,121 @@
+// Ask: three boxes; the one that is left empty is the question.
+import { html, useEffect, useState } from "../vendor/preact-htm.module.js";
+import { ofGraph } from "./api.js";
+import { Bar, Empty, Failure, JobProgress, Link, Loading, NameBox, Triple, announce, count, exploreOf, percent, plural, show, stopJob, useLoaded, whyOf } from "./parts.js";
+import { change, go } from "./state.js";
+
+const PARTS = ["head", "relation", "tail"];
+const TITLES = { head: "Head", relation: "Relation", tail: "Tail" };
+const HINTS = { head: "who or what?", relation: "how related?", tail: "to whom or what?" };
+
+export function Ask({ graph, route, jobs, start }) {
+  const asked = Object.fromEntries(PARTS.map((part) => [part, route[part] || null]));
+  const given = PARTS.filter((part) => asked[part]);
+  const [labels, setLabels] = useState({});
+  const k = Number(route.k) || 10;
+  const known = route.known !== "0";
+  const ready = given.length >= 2;
+  const answer = useLoaded(
+    async (signal) => ready && ofGraph(graph.id, "/predict", { body: { ...asked, k, known }, signal }),
+    [graph.id, asked.head, asked.relation, asked.tail, k, known, graph.calibrated, graph.model],
+  );
+  const value = ready ? answer.value : null;
+  useEffect(() => {
+    if (!value) return;
+    setLabels((before) => ({ ...before, ...value.names }));
+    announce(value.answers.length ? `${plural(value.answers.length, "answer")}, best first: ${show(value.answers[0][value.asked || "tail"])}` : "No answers");
+  }, [value]);
+  const named = (part) => asked[part] && { name: asked[part], label: labels[asked[part]] || asked[part] };
+  const choose = (part) => (match) => {
+    if (match) setLabels((before) => ({ ...before, [match.name]: match.label }));
+    change({ [part]: match?.name, k: null });
+  };
+  return html`<div class="stack">
+    <h1 class="unseen">Ask</h1>
+    <section class="card stack tight" aria-label="Question">
+      <form class="question" onSubmit=${(event) => {
+        event.preventDefault();
+        answer.reload();
+      }}>
+        ${PARTS.map((part) => html`<${NameBox} key=${part} graph=${graph.id} kind=${part === "relation" ? "relation" : "entity"}
+          label=${TITLES[part]} value=${named(part)} onChoose=${choose(part)} placeholder=${given.length === 2 && !asked[part] ? "?" : HINTS[part]} />`)}
+        <button class="button primary" disabled=${!ready}>Ask</button>
+      </form>
+      <p class="muted small">Leave one box empty and it is answered. Fill in all three to see how plausible the fact is.</p>
+    </section>
+    ${!ready && html`<${Examples} graph=${graph} given=${given} />`}
+    ${ready && html`<section class="card stack" aria-label="Answers">
+      <${Failure} error=${answer.error} retry=${answer.error?.status >= 500 ? answer.reload : null}
+        choose=${(name, error) => change({ [PARTS.find((part) => asked[part] === error.details.name) || "head"]: name })} />
+      ${answer.loading && !value && !answer.error && html`<${Loading} text="Asking the model" />`}
+      ${value && !answer.error && html`<${Answers} graph=${graph} value=${value} named=${named} k=${k} known=${known} jobs=${jobs} start=${start} stale=${answer.loading} />`}
+    </section>`}
+  </div>`;
+}
+
+function Examples({ graph, given }) {
+  return html`<${Empty} title=${given.length ? "Choose one more" : "What would you like to know?"}>
+    ${!given.length && graph.examples.length > 0 && html`<p>Some questions about ${graph.name}:</p>
+      <ul class="examples">${graph.examples.map((one) => html`<li key=${JSON.stringify(one)}>
+        <${Link} to=${{ g: graph.id, view: "ask", head: one.head?.name, relation: one.relation?.name, tail: one.tail?.name }} class="button"><${Triple} ...${one} /></${Link}></li>`)}</ul>`}
+    <p class="small">${count(graph.facts)} facts, ${count(graph.entities)} entities, ${count(graph.relations)} relations. Answered by <strong>${graph.model}</strong>.</p>
+  </${Empty}>`;
+}
+
+function Answers({ graph, value, named, k, known, jobs, start, stale }) {
+  const { answers, asked } = value;
+  const best = Math.max(...answers.map((one) => one.score), 0.0001);
+  const least = Math.min(...answers.map((one) => one.score), 0);
+  const bar = (one) => value.calibrated
+    ? html`<${Bar} value=${one.probability} kind=${one.known ? "known" : ""} />`
+    : html`<${Bar} share=${(one.score - least) / (best - least || 1)} kind=${one.known ? "known" : ""} text=${one.score.toFixed(2)} />`;
+  const shown = (one) => one[asked];
+  return html`
+    <div class="row apart">
+      <h2 class="wrap"><${Triple} head=${named("head")} relation=${named("relation")} tail=${named("tail")} /></h2>
+      ${asked && html`<label class="check small"><input type="checkbox" checked=${known} onChange=${(event) => change({ known: event.target.checked ? null : "0" }, { replace: true })} />Show known facts</label>`}
+    </div>
+    <${Calibration} graph=${graph} value=${value} jobs=${jobs} start=${start} />
+    ${!answers.length && html`<p class="muted">No answer is possible here.</p>`}
+    ${!asked && answers.map((one) => html`<${Verdict} graph=${graph} one=${one} calibrated=${value.calibrated} />`)}
+    ${asked && answers.length > 0 && html`<ol class="answers" aria-busy=${stale ? "true" : "false"}>
+      ${answers.map((one) => html`<li class="answer" key=${shown(one).name}>
+        <span class="rank">${one.rank}</span>
+        <span class="name">${asked === "relation" ? html`<strong>${show(shown(one))}</strong>` : html`<${Link} to=${exploreOf(graph.id, shown(one))} title=${`Explore ${show(shown(one))}`}>${show(shown(one))}</${Link}>`}
+          ${one.known && html`<span class="tag good">known</span>`}
+          ${one.decision && html`<span class=${`tag ${one.decision === "accept" ? "good" : "warn"}`}>${{ accept: "accepted", skip: "skipped", reject: "rejected" }[one.decision]}</span>`}</span>
+        ${bar(one)}
+        <span class="actions"><${Link} to=${whyOf(graph.id, one)} class="button small" aria-label=${`Why ${show(shown(one))}?`}>Why?</${Link}></span>
+      </li>`)}
+      ${value.none_of_these !== null && value.none_of_these !== undefined && html`<li class="answer">
+        <span class="rank" aria-hidden="true">–</span><span class="name muted">none of the entities in this graph</span><${Bar} value=${value.none_of_these} kind="none" /><span class="actions"></span></li>`}
+    </ol>`}
+    <div class="row apart">
+      <p class="muted small">${value.rejected > 0 && `${plural(value.rejected, "rejected answer is", "rejected answers are")} left out. `}${value.trust?.sentence || ""}</p>
+      ${asked && answers.length >= k && k < 100 && html`<button type="button" class="button small" onClick=${() => change({ k: k + 20 }, { replace: true })}>More answers</button>`}
+    </div>
+    ${value.warnings.map((text) => html`<p class="note warn small">${text}</p>`)}`;
+}
+
+function Verdict({ graph, one, calibrated }) {
+  return html`<div class="stack tight">
+    <div class="row">${one.known ? html`<span class="tag good">in the graph</span>` : html`<span class="tag">not in the graph</span>`}
+      ${one.decision && html`<span class="tag accent">${one.decision}ed</span>`}</div>
+    ${calibrated && one.probability !== null && one.probability !== undefined && html`<${Bar} value=${one.probability} />`}
+    <p>The model ranks <strong>${show(one.tail)}</strong> ${place(one.tail_rank)} as tail and <strong>${show(one.head)}</strong> ${place(one.head_rank)} as head${one.known ? ", with this fact hidden" : ""}.</p>
+    <div class="row"><${Link} to=${whyOf(graph.id, one)} class="button small">Why?</${Link}
+      ><${Link} to=${exploreOf(graph.id, one.head)} class="button small">Explore ${show(one.head)}</${Link}></div>
+  </div>`;
+}
+
+const place = (rank) => `number ${Math.round(rank).toLocaleString("en")}`;
+
+function Calibration({ graph, value, jobs, start }) {
+  const [error, setError] = useState(null);
+  if (value.calibrated) return null;
+  const running = jobs.find((job) => job.kind === "check" && (job.state === "running" || job.state === "waiting"));
+  if (running) return html`<div class="note"><div class="grow"><${JobProgress} job=${running} onStop=${() => stopJob(running)} /><p class="small muted">After it, answers have probabilities.</p></div></div>`;
+  return html`<div class="note"><p class="small">These are scores: they rank, but are no probabilities. A check hides some known facts, asks for them, and learns how often such scores are right.</p>
+    <button type="button" class="button small" onClick=${() => start("check").catch(setError)}>Run the check</button></div>
+    <${Failure} error=${error} />`;
+}

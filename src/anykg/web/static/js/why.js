@@ -1,0 +1,111 @@
+// Why: the facts and paths behind an answer, what speaks for it rather than the runner-up, and what happens without them.
+import { html, useMemo } from "../vendor/preact-htm.module.js";
+import { ofGraph } from "./api.js";
+import { Drawing, factId } from "./drawing.js";
+import { Bar, Empty, Failure, Link, Loading, Triple, exploreOf, percent, plural, show, useLoaded } from "./parts.js";
+import { change } from "./state.js";
+
+export function Why({ graph, route }) {
+  const { head, relation, tail } = route;
+  const whole = head && relation && tail;
+  const found = useLoaded(
+    async (signal) => whole && ofGraph(graph.id, "/explain", { body: { head, relation, tail }, signal }),
+    [graph.id, head, relation, tail, graph.model],
+  );
+  if (!whole) return html`<${Empty} title="Why what?"><p>Ask a question first, then choose “Why?” beside an answer.</p>
+    <${Link} to=${{ g: graph.id, view: "ask" }} class="button">Ask</${Link}></${Empty}>`;
+  return html`<div class="stack">
+    <div class="row"><${Link} to=${{ g: graph.id, view: "ask", head, relation }} class="button small">← Other answers</${Link}>
+      <${Link} to=${exploreOf(graph.id, head)} class="button small">Explore ${show(found.value?.head) || head}</${Link}></div>
+    <h1 class="wrap">Why <${Triple} head=${found.value?.head || head} relation=${found.value?.relation || relation} tail=${found.value?.tail || tail} />?</h1>
+    <${Failure} error=${found.error} retry=${found.error?.status >= 500 ? found.reload : null}
+      choose=${(name, error) => change({ [["head", "relation", "tail"].find((part) => route[part] === error.details.name) || "head"]: name })} />
+    ${found.loading && !found.error && html`<div class="card"><p class="muted small">Removing facts one by one and asking again. This takes a few seconds.</p><${Loading} text="Looking for reasons" /></div>`}
+    ${!found.loading && found.value && html`<${Reasons} graph=${graph} why=${found.value} route=${route} />`}
+  </div>`;
+}
+
+function Reasons({ graph, why, route }) {
+  const facts = useMemo(() => {
+    const all = new Map();
+    const told = [...why.facts, ...why.paths.slice(0, 4).flatMap((path) => path.facts)];
+    for (const fact of told.length ? told : why.rules.slice(0, 3).flatMap((rule) => rule.facts)) if (!all.has(factId(fact))) all.set(factId(fact), fact);
+    const strongest = why.facts[0] ? [why.facts[0]] : why.paths[0]?.facts || [];
+    const strong = new Set(strongest.map(factId));
+    return [...all.values()].map((fact) => ({ ...fact, strong: strong.has(factId(fact)) }));
+  }, [why]);
+  const entities = useMemo(() => {
+    const names = new Map();
+    for (const fact of facts) for (const end of [fact.head, fact.tail]) if (end.name !== why.head.name && end.name !== why.tail.name) names.set(end.name, end);
+    return [...names.values()];
+  }, [facts]);
+  const shapes = [...new Set(why.paths.map((path) => path.shape))];
+  const keep = (path) => (!route.via || path.nodes.some((node) => node.name === route.via)) && (!route.shape || path.shape === route.shape);
+  const touches = (fact) => !route.via || fact.head.name === route.via || fact.tail.name === route.via;
+  const paths = why.paths.filter(keep);
+  const single = why.facts.filter((fact) => touches(fact) && !route.shape);
+  const filtered = route.via || route.shape;
+  const lit = filtered ? new Set([...paths.flatMap((path) => path.facts), ...single, ...facts.filter((fact) => route.via && touches(fact))].map(factId)) : null;
+  const asked = { head: why.head, relation: why.relation, tail: why.tail };
+  const toggle = (name, value) => change({ [name]: route[name] === value ? null : value }, { replace: true });
+  return html`
+    <section class="card stack" aria-label="In short">
+      <div class="row">${why.known && html`<span class="tag good">in the graph; it was hidden to explain it</span>`}
+        <span class="tag">rank ${why.rank} of ${why.candidates.toLocaleString("en")}</span>${why.probability !== null && why.probability !== undefined && html`<span class="tag accent">${percent(why.probability)} likely</span>`}</div>
+      ${why.sentences.map((text) => html`<p>${text}</p>`)}
+      ${!why.reliable && html`<p class="note warn small">Removing these facts does no more than removing random ones nearby: do not rely on this explanation.</p>`}
+    </section>
+    ${facts.length > 0 ? html`<section class="stack tight" aria-label="Drawing">
+      ${(entities.length > 1 || shapes.length > 1) && html`<div class="stack tight">
+        ${entities.length > 1 && html`<div class="row small"><span class="muted">Only through</span><div class="chips">${entities.slice(0, 12).map((entity) => html`<button type="button" class="chip" key=${entity.name} aria-pressed=${route.via === entity.name ? "true" : "false"} onClick=${() => toggle("via", entity.name)}>${show(entity)}</button>`)}</div></div>`}
+        ${shapes.length > 1 && html`<div class="row small"><span class="muted">Only the shape</span><div class="chips">${shapes.map((shape) => html`<button type="button" class="chip" key=${shape} aria-pressed=${route.shape === shape ? "true" : "false"} onClick=${() => toggle("shape", shape)}>${shape}</button>`)}</div></div>`}
+      </div>`}
+      <${Drawing} asked=${asked} paths=${why.paths} facts=${facts} lit=${lit} onNode=${(name) => entities.some((entity) => entity.name === name) && toggle("via", name)}
+        label=${`Drawing of ${plural(facts.length, "fact")} that support the answer; the lists below say the same in words.`} />
+    </section>` : html`<p class="note">No fact of the graph stands out as a reason.</p>`}
+    <div class="why-grid">
+      ${single.length > 0 && html`<section class="card stack tight"><h2>Single facts</h2><p class="muted small">How much lower the answer is without each of them.</p>
+        <ul>${single.map((fact) => html`<li class="reason" key=${factId(fact)}><${Triple} ...${fact} /><span class="number">${signed(-fact.effect)}</span></li>`)}</ul></section>`}
+      ${paths.length > 0 && html`<section class="card stack tight"><h2>Paths</h2><p class="muted small">How much the score falls as they are removed, one after the other.</p>
+        <ol>${paths.map((path, index) => html`<li class="reason" key=${index}><${Walk} path=${path} /><span class="number">${signed(-path.effect)}</span></li>`)}</ol></section>`}
+      ${why.rules.length > 0 && html`<section class="card stack tight"><h2>Rules that imply it</h2>
+        <ul>${why.rules.map((rule, index) => html`<li class="reason" key=${index}><div class="stack tight"><span class="wrap">${rule.text}</span>
+          <span class="small muted">${rule.facts.map((fact) => html`<span><${Triple} ...${fact} />. </span>`)}</span></div>
+          ${rule.body ? html`<span class="number nowrap" title=${`holds for ${rule.support} of ${rule.body} such pairs`}>${percent(rule.support / rule.body)} of ${rule.body.toLocaleString("en")}</span>` : html`<span></span>`}</li>`)}</ul></section>`}
+      <${Contrast} why=${why} />
+      <${Without} why=${why} />
+    </div>
+    ${why.warnings.map((text) => html`<p class="note warn small">${text}</p>`)}`;
+}
+
+const signed = (value) => `${value > 0 ? "+" : value < 0 ? "−" : "±"}${Math.abs(value).toFixed(2)}`;
+
+function Walk({ path }) {
+  return html`<span class="wrap">${path.nodes.map((node, index) => {
+    const fact = path.facts[index - 1];
+    return html`${fact && html` <span class="muted">${fact.tail.name === node.name ? html`—${show(fact.relation)}→` : html`←${show(fact.relation)}—`}</span> `}<span>${show(node)}</span>`;
+  })}</span>`;
+}
+
+function Contrast({ why }) {
+  if (!why.runner_up) return null;
+  const other = why.runner_up;
+  const by = why.probability !== null && why.probability !== undefined && other.probability !== null && other.probability !== undefined;
+  const high = Math.max(why.score, other.score, 0.01);
+  const bar = (one) => (by ? html`<${Bar} value=${one.probability} />` : html`<${Bar} share=${one.score / high} text=${one.score.toFixed(2)} />`);
+  return html`<section class="card stack tight"><h2>And not ${show(other)}?</h2>
+    ${other.sentence && html`<p>${other.sentence}</p>`}
+    <div class="versus"><span class="wrap">${show(why.tail)}</span>${bar(why)}<span class="wrap muted">${show(other)}</span>${bar(other)}</div></section>`;
+}
+
+function Without({ why }) {
+  const { without } = why;
+  if (!without) return null;
+  const high = Math.max(why.score, without.score, without.random_score ?? 0, 0.01);
+  const bar = (score, rank) => html`<${Bar} share=${score / high} text=${`#${Math.round(rank)}`} />`;
+  return html`<section class="card stack tight"><h2>Without these facts</h2>
+    <div class="versus"><span>as it is</span>${bar(why.score, why.rank)}
+      <span>without ${plural(without.count, "fact")} above</span>${bar(without.score, without.rank)}
+      ${without.random_score !== null && without.random_score !== undefined && html`<span class="muted">without as many random ones nearby</span>${bar(without.random_score, without.random_rank)}`}</div>
+    <p class="muted small">Bars are scores; the number is the rank of the answer.</p></section>`;
+}

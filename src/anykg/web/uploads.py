@@ -1,0 +1,155 @@
+"""Graph files from the page: kept under a name of ours, read by the same readers, described before they are used."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import shutil
+import threading
+import zlib
+from collections import OrderedDict
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from anykg.errors import DataError, UnknownName
+
+if TYPE_CHECKING:
+    from anykg.graph.graph import KnowledgeGraph
+    from anykg.io.read import ReadReport
+
+KEPT = 4
+"""Files that were described and not yet used."""
+GROWTH = 12
+"""How many times larger than the limit for uploads a file may be once it is unpacked."""
+MOST_ROWS = 50_000_000
+CHUNK = 1 << 20
+
+
+class TooLarge(DataError):
+    """A file beyond the size limit."""
+
+
+@dataclass(frozen=True)
+class Upload:
+    """A file that was read."""
+
+    id: str
+    name: str
+    path: Path
+    reading: dict[str, Any]
+    graph: KnowledgeGraph
+    report: ReadReport
+
+    def public(self) -> dict[str, Any]:
+        """What clients see."""
+        lines = self.report.lines()
+        return {
+            "id": self.id,
+            "name": self.name,
+            "facts": self.graph.num_triplets,
+            "entities": self.graph.num_entities,
+            "relations": self.graph.num_relations,
+            "first": [list(row) for row in self.report.first],
+            "sentence": f"{lines[0]}; {lines[-1]}.".replace(str(self.path), self.name),
+        }
+
+
+class Uploads:
+    """The files of a server, in a folder of its own."""
+
+    def __init__(self, folder: Path, limit: int) -> None:
+        """`limit` is the largest file in bytes."""
+        self.folder, self.limit = folder, limit
+        self._kept: OrderedDict[str, Upload] = OrderedDict()
+        self._guard = threading.Lock()
+
+    def take(self, file: IO[bytes], name: str, reading: dict[str, Any]) -> Upload:
+        """Copy a file, read it and describe it."""
+        from anykg.io.read import read_with_report
+
+        name = safe_name(name)
+        path = self._copy(file, name)
+        self._refuse_bombs(path)
+        try:
+            graph, report = read_with_report(path, **reading)
+        except DataError as error:
+            raise DataError(str(error).replace(str(path), name)) from error
+        upload = Upload(path.parent.name, name, path, reading, graph, report)
+        with self._guard:
+            self._kept[upload.id] = upload
+            self._kept.move_to_end(upload.id)
+            while len(self._kept) > KEPT:
+                self._kept.popitem(last=False)
+        return upload
+
+    def pop(self, name: str) -> Upload:
+        """The upload of that id, to be used."""
+        with self._guard:
+            if name in self._kept:
+                return self._kept.pop(name)
+        raise UnknownName("upload (they are forgotten after some time; send the file again)", name)
+
+    def _copy(self, file: IO[bytes], name: str) -> Path:
+        """Keep the content under its digest, so that the same file sent again is the same graph."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        digest, size = blake2b(digest_size=8), 0
+        temporary = self.folder / f"arriving-{threading.get_ident()}"
+        try:
+            with temporary.open("wb") as out:
+                while part := file.read(CHUNK):
+                    size += len(part)
+                    if size > self.limit:
+                        raise TooLarge(
+                            f"{name}: expected at most {self.limit >> 20:,} MB; give the path to `anykg serve`."
+                        )
+                    digest.update(part)
+                    out.write(part)
+            folder = self.folder / digest.hexdigest()
+            folder.mkdir(exist_ok=True)
+            return temporary.replace(folder / name)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    def _refuse_bombs(self, path: Path) -> None:
+        """Refuse a small file that unpacks to a huge one before anything unpacks it in memory."""
+        most = GROWTH * self.limit
+        sentence = f"{path.name}: unpacks to more than {most >> 20:,} MB; give the path to `anykg serve`."
+        try:
+            if path.suffix.lower() == ".gz":
+                with gzip.open(path, "rb") as stream:
+                    _count(stream, most, sentence)
+            elif path.suffix.lower() == ".zst":
+                import zstandard
+
+                with path.open("rb") as raw, zstandard.ZstdDecompressor().stream_reader(raw) as stream:
+                    _count(stream, most, sentence)
+            elif path.suffix.lower() == ".parquet":
+                import polars as pl
+
+                if pl.scan_parquet(path).select(pl.len()).collect().item() > MOST_ROWS:
+                    raise TooLarge(f"{path.name}: has more than {MOST_ROWS:,} rows; give the path to `anykg serve`.")
+        except TooLarge:
+            shutil.rmtree(path.parent, ignore_errors=True)
+            raise
+        except (OSError, EOFError, zlib.error, Exception):
+            pass
+
+
+def _count(stream: Any, most: int, sentence: str) -> None:
+    total = 0
+    while part := stream.read(CHUNK):
+        total += len(part)
+        if total > most:
+            raise TooLarge(sentence)
+
+
+def safe_name(name: str) -> str:
+    r"""The last part of a path, made of harmless characters only; what says the format stays.
+
+    >>> safe_name("..\\..//etc/pass wd.tsv.gz"), safe_name("..")
+    ('pass_wd.tsv.gz', 'graph')
+    """
+    last = re.split(r"[\\/]", name)[-1]
+    return re.sub(r"[^\w.\-]", "_", last, flags=re.ASCII).lstrip(".")[-100:] or "graph"

@@ -1,0 +1,283 @@
+"""The HTTP interface: what it answers, and how it refuses."""
+
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from anykg.web.pool import Busy
+
+pytest.importorskip("fastapi", reason="the server needs the extra [serve]")
+
+G = "/graphs/people"
+
+
+def wait(client: Any, job: dict[str, Any], seconds: float = 120) -> dict[str, Any]:
+    end = time.monotonic() + seconds
+    while job["state"] in ("waiting", "running") and time.monotonic() < end:
+        time.sleep(0.2)
+        job = client.get(f"/jobs/{job['id']}").json()
+    return job
+
+
+def test_the_graph_is_described(client: Any) -> None:
+    (summary,) = client.get("/graphs").json()["graphs"]
+    assert (summary["id"], summary["facts"]) == ("people", len(client.state.collection.get("people").graph))
+    detail = client.get(G).json()
+    assert {row["name"] for row in detail["relation_list"]} == {"works for", "knows", "lives in", "based in"}
+    assert detail["examples"]
+    assert detail["features"]["complete"]["available"]
+
+
+def test_search_pages_and_forgives(client: Any) -> None:
+    found = client.get(f"{G}/search", params={"q": "person", "limit": 10, "offset": 20}).json()
+    assert (len(found["matches"]), found["total"]) == (4, 24)
+    assert client.get(f"{G}/search", params={"q": "zurch"}).json()["matches"][0]["name"] == "Zürich"
+    assert client.get(f"{G}/search", params={"kind": "relation"}).json()["total"] == 4
+
+
+def test_an_entity_has_its_facts_capped(client: Any) -> None:
+    found = client.get(f"{G}/entity", params={"name": "Firm 0", "cap": 2}).json()
+    group = next(group for group in found["groups"] if group["direction"] == "in")
+    assert (len(group["entities"]), group["total"], group["more"]) == (2, 5, 3)
+    rest = client.get(
+        f"{G}/facts", params={"entity": "Firm 0", "relation": "works for", "direction": "in", "offset": 2}
+    ).json()
+    assert (len(rest["entities"]), rest["more"]) == (3, 0)
+    assert client.get(f"{G}/facts", params={"entity": "Firm 0", "relation": "knows"}).json()["total"] == 0
+
+
+def test_a_neighbourhood_is_capped_and_says_what_is_left_out(client: Any) -> None:
+    found = client.get(f"{G}/neighbourhood", params={"entity": "Firm 0", "limit": 3, "per_relation": 2}).json()
+    assert len(found["edges"]) == 3
+    assert sum(row["count"] for row in found["more"]) == 6 - 3
+    assert {edge["head"] for edge in found["edges"]} | {edge["tail"] for edge in found["edges"]} <= {
+        node["name"] for node in found["nodes"]
+    }
+
+
+@pytest.mark.parametrize(
+    ("ask", "asked"),
+    [
+        ({"head": "Person 0", "relation": "lives in"}, "tail"),
+        ({"relation": "lives in", "tail": "Berlin"}, "head"),
+        ({"head": "Person 0", "tail": "Firm 0"}, "relation"),
+        ({"head": "Person 0", "relation": "works for", "tail": "Firm 0"}, None),
+    ],
+)
+def test_questions_are_answered(client: Any, ask: dict[str, str], asked: str | None) -> None:
+    found = client.post(f"{G}/predict", ask | {"k": 3}).json()
+    assert found["asked"] == asked
+    assert 1 <= len(found["answers"]) <= 3
+    for answer in found["answers"]:
+        assert all(answer[part]["name"] == name for part, name in ask.items())
+    if asked is None:
+        assert found["answers"][0]["known"]
+        assert found["answers"][0]["tail_rank"] >= 1
+
+
+def test_answers_are_those_of_the_library(client: Any) -> None:
+    import anykg
+
+    graph = client.state.collection.get("people").graph
+    ours = client.post(f"{G}/predict", {"head": "Person 1", "relation": "works for", "k": 5, "known": False}).json()
+    theirs = anykg.predict(graph, head="Person 1", relation="works for", k=5).to_list()
+    assert [one["tail"]["name"] for one in ours["answers"]] == [row["tail"] for row in theirs]
+
+
+def test_an_explanation_names_facts_of_the_graph(client: Any) -> None:
+    found = client.post(f"{G}/explain", {"head": "Person 1", "relation": "lives in", "tail": "Zürich"}).json()
+    assert found["known"]
+    graph = client.state.collection.get("people").graph.to_polars().rows()
+    for path in found["paths"]:
+        for fact in path["facts"]:
+            assert tuple(fact[part]["name"] for part in ("head", "relation", "tail")) in graph
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status"),
+    [
+        ("get", "/graphs/peopel", None, 404),
+        ("get", f"{G}/entity?name=Berlinn", None, 404),
+        ("post", f"{G}/predict", {"head": "Berlinn", "relation": "knows"}, 404),
+        ("post", f"{G}/predict", {"head": "Person 1"}, 422),
+        ("post", f"{G}/predict", {"head": "Person 1", "relation": "knows", "k": 0}, 422),
+        ("post", f"{G}/predict", {"head": "Person 1", "relation": "knows", "kk": 1}, 422),
+        ("get", "/jobs/none", None, 404),
+        ("get", "/nothing", None, 404),
+        ("post", "/graphs", {}, 405),
+        ("post", f"{G}/score", {"facts": []}, 422),
+        ("get", f"{G}/export?format=exe", None, 422),
+    ],
+)
+def test_what_is_wrong_is_said_in_a_sentence(client: Any, method: str, path: str, body: Any, status: int) -> None:
+    answer = client.get(path) if method == "get" else client.post(path, body)
+    assert answer.status_code == status
+    assert answer.json()["error"].endswith((".", "?"))
+
+
+def test_an_unknown_name_comes_with_suggestions(client: Any) -> None:
+    problem = client.get(f"{G}/entity?name=Berlinn").json()
+    assert problem["suggestions"] == ["Berlin"]
+    assert problem["error"] == "There is no entity named 'Berlinn'. Did you mean 'Berlin'?"
+
+
+def test_a_full_queue_is_said_and_not_waited_for(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def full(*_: object, **__: object) -> None:
+        raise Busy
+
+    monkeypatch.setattr(client.state.computing, "run", full)
+    answer = client.post(f"{G}/predict", {"head": "Person 1", "relation": "knows"})
+    assert answer.status_code == 503
+    assert answer.headers["retry-after"] == "1"
+
+
+def test_questions_that_wait_together_are_asked_together(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from anykg.web import asking
+
+    sizes, release = [], threading.Event()
+    real = asking.predict_all
+
+    def counted(graph: Any, model: Any, questions: Any, **options: Any) -> Any:
+        release.wait(10)
+        sizes.append(len(questions))
+        return real(graph, model, questions, **options)
+
+    monkeypatch.setattr(asking, "predict_all", counted)
+    answers: dict[str, str] = {}
+
+    def ask(person: str) -> None:
+        found = client.post(f"{G}/predict", {"head": person, "relation": "works for", "k": 1}).json()
+        answers[person] = found["answers"][0]["head"]["name"]
+
+    people = [f"Person {i}" for i in range(8)]
+    threads = [threading.Thread(target=ask, args=(person,)) for person in people]
+    for thread in threads:
+        thread.start()
+    time.sleep(1)
+    release.set()
+    for thread in threads:
+        thread.join()
+    assert answers == {person: person for person in people}
+    assert sum(sizes) == 8
+    assert len(sizes) <= 3
+
+
+def test_an_upload_is_described_before_it_is_used(client: Any) -> None:
+    content = "head,relation,tail\na,likes,b\nb,likes,c\nc,hates,a\n"
+    sent = client.post("/uploads", files={"file": ("../../evil name.csv", content)})
+    assert sent.status_code == 201
+    assert sent.json()["first"][0] == ["a", "likes", "b"]
+    assert len(client.get("/graphs").json()["graphs"]) == 1
+    opened = client.post(f"/uploads/{sent.json()['id']}/open").json()
+    assert opened["facts"] == 3
+    found = client.post(f"/graphs/{opened['id']}/predict", {"head": "a", "relation": "likes"})
+    assert found.status_code == 200
+    uploads = Path(client.state.uploads.folder)
+    assert all(uploads in path.parents for path in uploads.rglob("*"))
+    assert client.post(f"/uploads/{sent.json()['id']}/open").status_code == 404
+
+
+@pytest.mark.parametrize("name", ["x.tsv", "x.parquet", "x.gz", "x.nt", "x.jsonl", "x"])
+def test_binary_uploads_are_refused(client: Any, name: str) -> None:
+    answer = client.post("/uploads", files={"file": (name, bytes(range(256)) * 400)})
+    assert answer.status_code == 422
+    assert str(client.state.uploads.folder) not in answer.json()["error"]
+
+
+def test_large_uploads_and_bodies_are_refused(client: Any) -> None:
+    answer = client.post("/uploads", files={"file": ("x.tsv", b"a\tb\tc\n" * 400_000)})
+    assert answer.status_code == 413
+    assert "too large" in answer.json()["error"]
+    assert client.post(f"{G}/predict", {"head": "x" * (3 << 20)}).status_code == 413
+
+
+def test_a_small_file_that_unpacks_to_a_huge_one_is_refused(client: Any) -> None:
+    import gzip
+
+    bomb = gzip.compress(b"a\tb\tc\n" * 4_000_000)
+    assert len(bomb) < 1 << 20
+    answer = client.post("/uploads", files={"file": ("x.tsv.gz", bomb)})
+    assert answer.status_code == 413
+
+
+def test_a_check_makes_probabilities(client: Any) -> None:
+    before = client.post(f"{G}/predict", {"head": "Person 0", "relation": "lives in"}).json()
+    assert not before["calibrated"]
+    job = wait(client, client.post(f"{G}/check", {"facts": 20}).json())
+    assert job["state"] == "done", job["error"]
+    assert client.get(f"/jobs/{job['id']}/result").json()["summary"]["hidden_facts"] == 20
+    after = client.post(f"{G}/predict", {"head": "Person 0", "relation": "works for"}).json()
+    assert after["calibrated"]
+    assert all(0 <= one["probability"] <= 1 for one in after["answers"])
+    assert "hidden facts of 'works for'" in after["trust"]["sentence"]
+    with client.http.stream("GET", f"/api/v1/jobs/{job['id']}/events") as stream:
+        assert "event: job" in next(stream.iter_text())
+
+
+def test_review_from_candidates_to_export(client: Any) -> None:
+    assert client.get(f"{G}/candidates").status_code == 404
+    order = {"count": 8, "relations": ["lives in"]}
+    job = wait(client, client.post(f"{G}/complete", order).json())
+    assert job["state"] == "done", job["error"]
+    page = client.get(f"{G}/candidates").json()
+    assert page["progress"]["total"] == page["total"] == 8
+    rows = page["rows"]
+
+    def decide(row: dict[str, Any], verdict: str, name: str, **more: Any) -> Any:
+        fact = {part: row[part]["name"] for part in ("head", "relation", "tail")}
+        return client.post(f"{G}/decisions", fact | {"id": name, "verdict": verdict, "source": "complete"} | more)
+
+    assert decide(rows[0], "accept", "1", replaces=None).json()["progress"]["complete"]["accepted"] == 1
+    assert decide(rows[1], "reject", "2", replaces=None).status_code == 201
+    assert decide(rows[1], "accept", "3", replaces=None).status_code == 409
+    assert decide(rows[2], "accept", "4", replaces=None).status_code == 201
+    assert decide(rows[2], "undo", "5", replaces="4").json()["current"] is None
+    open_rows = client.get(f"{G}/candidates").json()["rows"]
+    assert len(open_rows) == 6
+    assert client.get(f"{G}/candidates", params={"state": "decided"}).json()["total"] == 2
+    exported = client.get(f"{G}/export").text
+    assert exported == "\t".join(rows[0][part]["name"] for part in ("head", "relation", "tail")) + "\n"
+
+    # What was rejected is not proposed again: neither by a new job nor as an answer.
+    again = wait(client, client.post(f"{G}/complete", order).json())
+    proposed = client.get(f"{G}/candidates", params={"job": again["id"], "state": "all"}).json()["rows"]
+    facts = [[row[part]["name"] for part in ("head", "relation", "tail")] for row in proposed]
+    assert len(facts) == 8
+    rejected = [rows[1][part]["name"] for part in ("head", "relation", "tail")]
+    assert rejected not in facts
+    answers = client.post(f"{G}/predict", {"head": rejected[0], "relation": rejected[1], "k": 100}).json()
+    assert rejected[2] not in [one["tail"]["name"] for one in answers["answers"]]
+    assert answers["rejected"] == 1
+
+
+def test_a_job_can_be_stopped_and_the_same_order_is_one_job(client: Any) -> None:
+    first = client.post(f"{G}/check", {"facts": 40, "seed": 1}).json()
+    assert client.post(f"{G}/check", {"facts": 40, "seed": 1}).json()["id"] == first["id"]
+    client.post(f"/jobs/{first['id']}/stop")
+    assert wait(client, client.get(f"/jobs/{first['id']}").json())["state"] == "stopped"
+    assert client.get(f"/jobs/{first['id']}/result").status_code == 422
+
+
+def test_a_job_about_a_file_that_changed_fails_with_a_sentence(client: Any, tmp_path: Path) -> None:
+    path = tmp_path / "changing.tsv"
+    path.write_text("a\tr\tb\nb\tr\tc\n")
+    client.state.collection.add(str(path))
+    path.write_text("a\tr\tb\nb\tr\td\n")
+    job = wait(client, client.post("/graphs/changing/check").json())
+    assert job["state"] == "failed"
+    assert "has changed" in job["error"]
+
+
+def test_finished_jobs_are_found_again(client: Any) -> None:
+    from anykg.web.jobs import Jobs
+
+    job = wait(client, client.post(f"{G}/check", {"facts": 20, "seed": 3}).json())
+    again = Jobs(client.state.jobs.folder)
+    found = again.get(job["id"])
+    assert found is not None
+    assert found.state == "done"
+    assert again.result(job["id"])["command"] == "check"
+    again.close()
