@@ -136,14 +136,20 @@ class ISDEA(LinkPredictor):
         return self._scores(without_targets(graph, rows, targets), rows.reshape(-1, 3)).view(rows.shape[:2])
 
     def compiled_loss(
-        self, graph: KnowledgeGraph, rows: Tensor, recipe: Recipe, targets: Tensor | None = None
+        self,
+        graph: KnowledgeGraph,
+        rows: Tensor,
+        recipe: Recipe,
+        targets: Tensor | None = None,
+        labels: Tensor | None = None,
     ) -> Tensor | None:
         if not (recipe.loss == "bce" and self._folds and can_fuse(self)):
             return None
         graph = without_targets(graph, rows, targets)  # the same graph where the recipe holds targets out of it
         asked, hops = rows.numpy().reshape(-1, 3), moves(self, graph.num_relations)
         scalars, steps = folded_scalars(graph, self.config.layers), distance_features(graph, asked)
-        return fused_loss(self, hops, scalars, asked, steps, rows.shape[1] - 1, recipe.positive_weight)
+        positive = np.arange(len(asked)) % rows.shape[1] == 0 if labels is None else labels.numpy()
+        return fused_loss(self, hops, scalars, asked, steps, positive, recipe.positive_weight)
 
     def score_tails(
         self, encoded: EncodedGraph, heads: Tensor, relations: Tensor, candidates: Tensor | None = None
