@@ -55,6 +55,11 @@ def serve(
         say: Prints a line.
         reading: How to read the files.
     """
+    if not is_loopback(host) and (token is None or len(token) < 16):
+        raise ConfigError(
+            f"host: listening on {host} lets other computers read the graph, decide about facts and start jobs, over "
+            "a connection that is not encrypted. If that is what you want, give a token of 16 characters or more."
+        )
     try:
         import uvicorn
 
@@ -66,11 +71,6 @@ def serve(
     from anykg.web.served import Collection
     from anykg.web.state import UPLOAD_LIMIT, State
 
-    if not is_loopback(host) and (token is None or len(token) < 16):
-        raise ConfigError(
-            f"host: listening on {host} lets other computers read the graph, decide about facts and start jobs, over "
-            "a connection that is not encrypted. If that is what you want, give a token of 16 characters or more."
-        )
     listening = _socket(host, port)
     number = listening.getsockname()[1]
     folder = data or Path(user_data_path("anykg"))
@@ -92,7 +92,7 @@ def serve(
     app = create_app(state, token=token, port=number, hosts=hosts)
     config = uvicorn.Config(
         app,
-        log_level="warning",
+        log_level="error",  # a line for every refused connection would be a flood of its own
         access_log=False,
         server_header=False,
         limit_concurrency=MOST_CONNECTIONS,
