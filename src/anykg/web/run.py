@@ -14,7 +14,6 @@ from anykg.errors import ConfigError, InputError
 from anykg.web.access import LOOPBACK
 
 FIRST_PORT, TRIED_PORTS = 8640, 20
-MOST_CONNECTIONS = 400
 CHECKED_FACTS = 100_000
 """Graphs up to this size are checked at the start, so that answers have probabilities."""
 
@@ -92,10 +91,9 @@ def serve(
     app = create_app(state, token=token, port=number, hosts=hosts)
     config = uvicorn.Config(
         app,
-        log_level="error",  # a line for every refused connection would be a flood of its own
+        log_level="warning",
         access_log=False,
         server_header=False,
-        limit_concurrency=MOST_CONNECTIONS,
         timeout_keep_alive=30,
         timeout_graceful_shutdown=2,
         lifespan="on",
