@@ -1,59 +1,233 @@
-"""Scores as probabilities: an isotonic curve fitted to the best answers about hidden facts.
+"""Scores as probabilities, by relation and direction, learnt from the best answers about hidden facts.
 
-A probability says how often answers of such a score were right where a fact was missing. It holds for one model on one
-graph; curves are kept in the user's cache under the digests of both.
+A probability says how often such an answer was right where a fact was missing. It is a logistic regression on what a
+list of answers shows (`features`): the softmax of the score among all candidates, the gap to the next answer, the
+distance to the first, and how many answers are known already. Every relation and direction adds an effect of its own,
+one for all answers and one for the first, shrunk towards zero as far as answers of folds left out suggest.
+
+A calibration holds for one model on one graph. Those of plain models are kept in the user's cache under the digests of
+both; a model made by `fit` brings its own.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.optimize import minimize
+from scipy.special import expit, logit
 
 from anykg.atomic import write_json
 from anykg.evaluation.protocol import Target
-from anykg.graph.graph import KnowledgeGraph
+from anykg.evaluation.ranking import Best
+from anykg.graph.graph import HEAD, RELATION, KnowledgeGraph
 from anykg.models.base import LinkPredictor
+from anykg.seeds import generator
 
 BINS = 15
-FEWEST = 20
-"""Answers averaged into a point of the curve, at least."""
-MOST_POINTS = 100
+FOLDS = 4
+STRENGTHS = (0.3, 1.0, 3.0, 10.0)
+"""Shrinkages of the effects of relations that are tried."""
+RIDGE = 0.05
+FARTHEST = 8.0
+"""Gaps between scores are cut off here."""
+PRIOR = 2.0
+"""Answers' worth of doubt: half of them right, half wrong."""
+
+
+class Evidence(NamedTuple):
+    """What probabilities are made of, for A answers."""
+
+    questions: np.ndarray  # int64 [A], equal for the answers to one question
+    groups: np.ndarray  # int64 [A], the relation asked about, + R if heads are asked for; -1 if relations are
+    scores: np.ndarray  # float [A]
+    leading: np.ndarray  # float [A], score of the first answer to the same question
+    following: np.ndarray  # float [A], score of the next answer to the same question; -inf without one
+    totals: np.ndarray  # float [A], log of the summed exponentials of the scores of all candidates
+    answered: np.ndarray  # int64 [A], known answers to the question
+
+    def take(self, rows: np.ndarray) -> Evidence:
+        """Some of the answers."""
+        return Evidence(*(column[rows] for column in self))
 
 
 @dataclass(frozen=True)
-class Curve:
-    """Probabilities at scores, both rising; between two scores on the line between them, beyond them constant."""
+class Group:
+    """How first answers about one relation, asked from one end, compare with what was stated, on folds left out."""
 
-    scores: tuple[float, ...]
-    probabilities: tuple[float, ...]
+    relation: str
+    asked: str
+    """What was asked for: head, tail or relation."""
+    questions: int
+    stated: float
+    """Mean probability of the first answer."""
+    right: float
+    """Share of first answers that were right."""
+
+    @property
+    def error(self) -> float:
+        """The distance between the two."""
+        return abs(self.stated - self.right)
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Coefficients of the features, and effects of relations by name."""
+
+    coefficients: tuple[float, ...]
+    effects: Mapping[str, tuple[float, ...]]
+    """By relation: what is added for tails, for first answers among tails, and the same for heads."""
     answers: int
-    """How many it was fitted to."""
+    """Answers it was fitted to."""
     error: float | None
-    """Expected calibration error on answers it was not fitted to: fitted to one half of the questions, tried on the
-    other, both ways."""
+    """Expected calibration error on folds left out."""
+    groups: tuple[Group, ...] = ()
+    """By relation and direction, most questions first."""
+    curve: tuple[tuple[float, ...], tuple[float, ...]] = ((0.0,), (0.5,))
+    """Scores and probabilities, both rising: for an answer of which only the score is known."""
 
     def __call__(self, scores: np.ndarray) -> np.ndarray:
-        """Probabilities of scores."""
-        result: np.ndarray = np.interp(scores, self.scores, self.probabilities).astype(np.float32)
-        return result
+        """Probabilities of scores alone, the same for all relations."""
+        found: np.ndarray = np.interp(scores, *self.curve).astype(np.float32)
+        return found
+
+    def probabilities(self, evidence: Evidence, relations: Sequence[str]) -> np.ndarray:
+        """Probabilities [A] of answers; `relations` are the names of the graph's relations."""
+        columns = features(evidence)
+        both = np.zeros((2 * len(relations) + 1, 2))  # the last row is for questions about relations
+        for index, name in enumerate(relations):
+            if name in self.effects:
+                tails, first_tails, heads, first_heads = self.effects[name]
+                both[index], both[index + len(relations)] = (tails, first_tails), (heads, first_heads)
+        added = both[evidence.groups]
+        total = columns @ np.asarray(self.coefficients) + added[:, 0] + np.where(columns[:, 1] > 0, added[:, 1], 0.0)
+        return np.asarray(expit(total), np.float32)
+
+    def worst(self, count: int = 5, fewest: int = 10) -> list[Group]:
+        """The groups whose stated probabilities were farthest from the truth, of those with enough questions."""
+        enough = [group for group in self.groups if group.questions >= fewest]
+        return sorted(enough, key=lambda group: -group.error)[:count]
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready values."""
+        return asdict(self)
 
 
-def fit(questions: np.ndarray, scores: np.ndarray, right: np.ndarray) -> Curve:
-    """The curve of answers [A], and its error across questions."""
-    even = np.unique(questions, return_inverse=True)[1].reshape(-1) % 2 == 0
-    first, second = np.flatnonzero(even), np.flatnonzero(~even)
-    error = None
-    if len(first) and len(second):
-        guesses = np.empty(len(scores))
-        for mine, others in ((first, second), (second, first)):
-            guesses[others] = np.interp(scores[others], *_isotonic(scores[mine], right[mine]))
-        error = expected_calibration_error(guesses, right)
-    at, probabilities = _isotonic(scores, right)
-    return Curve(tuple(at.tolist()), tuple(probabilities.tolist()), len(scores), error)
+def features(evidence: Evidence) -> np.ndarray:
+    """[A, F]: 1, whether it is the first answer, softmax as log-odds and log, gap, distance to the first, known."""
+    chance = np.clip(np.exp(np.minimum(evidence.scores - evidence.totals, 0.0)), 1e-9, 1 - 1e-4)
+    gap = np.clip(evidence.scores - evidence.following, 0.0, FARTHEST)
+    columns = (
+        np.ones(len(chance)),
+        (evidence.scores >= evidence.leading).astype(float),
+        logit(chance),
+        np.log(chance),
+        gap,
+        np.clip(evidence.leading - evidence.scores, 0.0, FARTHEST),
+        np.log1p(evidence.answered),
+    )
+    return np.stack(columns, axis=1)
+
+
+def fit(evidence: Evidence, right: np.ndarray, relations: Sequence[str]) -> Calibration:
+    """Learn from answers [A] of which it is known whether they are right."""
+    columns, count = features(evidence), 2 * len(relations) + 1
+    first = columns[:, 1] > 0
+    asked, question = np.unique(evidence.questions, return_inverse=True)
+    fold = (generator(0, "calibration", "folds").permutation(len(asked)) % FOLDS)[question.reshape(-1)]
+    best: tuple[float, float, np.ndarray] | None = None
+    for strength in STRENGTHS:
+        stated = np.full(len(right), 0.5)
+        for left_out in range(FOLDS):
+            mine = fold == left_out
+            if mine.any() and not mine.all():
+                fitted = _logistic(columns[~mine], evidence.groups[~mine], right[~mine], count, strength)
+                stated[mine] = _stated(columns[mine], evidence.groups[mine], *fitted)
+        loss = -np.log(np.where(right, stated, 1 - stated)).mean() if len(right) else 0.0
+        if best is None or loss < best[0]:
+            best = float(loss), strength, stated
+    assert best is not None
+    _, strength, stated = best
+    coefficients, effects = _logistic(columns, evidence.groups, right, count, strength)
+    by_name = {
+        name: tuple(float(x) for x in (*effects[index], *effects[index + len(relations)]))
+        for index, name in enumerate(relations)
+        if np.any(effects[[index, index + len(relations)]])
+    }
+    return Calibration(
+        tuple(float(x) for x in coefficients),
+        by_name,
+        len(right),
+        expected_calibration_error(stated, right) if len(np.unique(fold)) > 1 else None,
+        _groups(evidence.groups[first], stated[first], right[first], relations),
+        _isotonic(evidence.scores, right),
+    )
+
+
+def _stated(columns: np.ndarray, groups: np.ndarray, coefficients: np.ndarray, effects: np.ndarray) -> np.ndarray:
+    added = effects[groups]
+    return np.asarray(
+        np.clip(expit(columns @ coefficients + added[:, 0] + columns[:, 1] * added[:, 1]), 1e-6, 1 - 1e-6)
+    )
+
+
+def _logistic(
+    columns: np.ndarray, groups: np.ndarray, right: np.ndarray, count: int, strength: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Coefficients [F] and effects [count, 2] of a logistic regression with a ridge."""
+    width = columns.shape[1]
+    scale = np.maximum(np.abs(columns).mean(0), 1e-3) if len(columns) else np.ones(width)
+    scaled, first, target = columns / scale, columns[:, 1], right.astype(float)
+    asked, group = np.unique(groups, return_inverse=True)
+    group = group.reshape(-1)
+
+    def objective(flat: np.ndarray) -> tuple[float, np.ndarray]:
+        weights, effects = flat[:width], flat[width:].reshape(len(asked), 2)
+        total = scaled @ weights + effects[group, 0] + first * effects[group, 1]
+        loss = np.logaddexp(0, total).sum() - target @ total
+        slope = expit(total) - target
+        d_weights = scaled.T @ slope + RIDGE * weights
+        d_effects = strength * effects
+        d_effects[:, 0] += np.bincount(group, slope, minlength=len(asked))
+        d_effects[:, 1] += np.bincount(group, slope * first, minlength=len(asked))
+        penalty = (RIDGE * weights @ weights + strength * (effects**2).sum()) / 2
+        return float(loss + penalty), np.concatenate([d_weights, d_effects.ravel()])
+
+    found = minimize(objective, np.zeros(width + 2 * len(asked)), jac=True, method="L-BFGS-B").x
+    effects = np.zeros((count, 2))
+    effects[asked] = found[width:].reshape(len(asked), 2)
+    return found[:width] / scale, effects
+
+
+def _groups(groups: np.ndarray, stated: np.ndarray, right: np.ndarray, relations: Sequence[str]) -> tuple[Group, ...]:
+    """Stated and true shares of first answers, by relation and direction."""
+    found = []
+    for group in np.unique(groups):
+        mine = groups == group
+        name = "" if group < 0 else relations[int(group) % len(relations)]
+        asked = "relation" if group < 0 else "head" if group >= len(relations) else "tail"
+        found.append(Group(name, asked, int(mine.sum()), float(stated[mine].mean()), float(right[mine].mean())))
+    return tuple(sorted(found, key=lambda group: -group.questions))
+
+
+def evidence_of(best: Best, columns: np.ndarray | int, num_relations: int) -> Evidence:
+    """The evidence in lists of answers [A] to questions that ask for a column."""
+    first = best.ranks == 1
+    leading = best.scores[first][np.cumsum(first) - 1] if len(first) else best.scores
+    groups = group_of(best.triplets, columns, num_relations)
+    return Evidence(best.questions, groups, best.scores, leading, best.following, best.totals, best.answered)
+
+
+def group_of(triplets: np.ndarray, columns: np.ndarray | int, num_relations: int) -> np.ndarray:
+    """The group [A] of answers [A, 3] to questions that ask for a column."""
+    columns = np.broadcast_to(columns, len(triplets))
+    relations = np.where(columns == HEAD, triplets[:, RELATION] + num_relations, triplets[:, RELATION])
+    return np.asarray(np.where(columns == RELATION, -1, relations))
 
 
 def expected_calibration_error(probabilities: np.ndarray, right: np.ndarray, bins: int = BINS) -> float:
@@ -63,19 +237,19 @@ def expected_calibration_error(probabilities: np.ndarray, right: np.ndarray, bin
     return float(sum(gaps) / max(len(right), 1))
 
 
-def _isotonic(scores: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Means of neighbouring scores made to rise by pooling those that do not (pool adjacent violators)."""
+def _isotonic(scores: np.ndarray, right: np.ndarray) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Scores and the shares of right answers at them, made to rise by pooling neighbours that do not."""
+    if not len(scores):
+        return (0.0,), (0.5,)
     order = np.argsort(scores, kind="stable")
-    count = int(np.clip(len(scores) // FEWEST, 1, MOST_POINTS))
     blocks: list[tuple[float, float, float]] = []  # answers, their mean score, how many were right
-    for part in np.array_split(order, count):
+    for part in np.array_split(order, int(np.clip(len(scores) // 20, 1, 100))):
         blocks.append((float(len(part)), float(scores[part].mean()), float(right[part].sum())))
         while len(blocks) > 1 and blocks[-2][2] / blocks[-2][0] >= blocks[-1][2] / blocks[-1][0]:
             (n, score, hits), (m, other, more) = blocks[-2:]
             blocks[-2:] = [(n + m, (n * score + m * other) / (n + m), hits + more)]
-    # Half an answer right and half one wrong more: nothing is certain from a few.
-    means = np.array([(hits + 0.5) / (n + 1) for n, _, hits in blocks])
-    return np.array([score for _, score, _ in blocks]), np.maximum.accumulate(means)
+    means = np.maximum.accumulate([(hits + PRIOR / 4) / (n + PRIOR / 2) for n, _, hits in blocks])
+    return tuple(score for _, score, _ in blocks), tuple(float(mean) for mean in means)
 
 
 def digest_of(model: LinkPredictor) -> str:
@@ -86,24 +260,47 @@ def digest_of(model: LinkPredictor) -> str:
     return content.hexdigest()
 
 
+def own(model: LinkPredictor, task: Target) -> Calibration | None:
+    """The calibration that a model made by `fit` brings."""
+    kept = getattr(model.config, "calibration", {}).get(task)
+    return from_dict(kept) if kept else None
+
+
 def place_of(graph: KnowledgeGraph, model: LinkPredictor, task: Target) -> Path:
-    """Where the curve of a model on a graph is kept."""
+    """The file that keeps the calibration of a model on a graph."""
     from platformdirs import user_cache_path
 
     name = f"{graph.digest[:16]}-{digest_of(model)[:16]}-{task}.json"
     return Path(user_cache_path("anykg")) / "calibration" / name
 
 
-def save(curve: Curve, path: Path) -> None:
-    """Keep a curve."""
-    write_json(path, asdict(curve))
+def save(calibration: Calibration, path: Path) -> None:
+    """Keep a calibration."""
+    write_json(path, calibration.to_dict())
 
 
-def load(path: Path) -> Curve | None:
-    """A kept curve; None if there is none that can be read."""
+def load(path: Path) -> Calibration | None:
+    """A kept calibration; None if there is none that can be read."""
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-        curve = Curve(tuple(values["scores"]), tuple(values["probabilities"]), values["answers"], values["error"])
+        return from_dict(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return curve if len(curve.scores) == len(curve.probabilities) > 0 else None
+
+
+def from_dict(values: Mapping[str, Any]) -> Calibration:
+    """A calibration from what `to_dict` gave."""
+    scores, probabilities = (tuple(float(x) for x in part) for part in values["curve"])
+    found = Calibration(
+        tuple(float(x) for x in values["coefficients"]),
+        {str(name): tuple(float(x) for x in part) for name, part in values["effects"].items()},
+        int(values["answers"]),
+        values["error"],
+        tuple(Group(**part) for part in values["groups"]),
+        (scores, probabilities),
+    )
+    if len(found.coefficients) != features(_NOTHING).shape[1] or len(scores) != len(probabilities) or not scores:
+        raise ValueError("not a calibration of this version")
+    return found
+
+
+_NOTHING = Evidence(*(np.zeros(0, np.int64) for _ in Evidence._fields))

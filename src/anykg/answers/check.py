@@ -15,6 +15,7 @@ import numpy as np
 import polars as pl
 
 from anykg.answers import calibration
+from anykg.answers.fitted import asked_before, fitted_to
 from anykg.answers.hidden import Recovery, ask_back, hide
 from anykg.answers.inputs import ModelLike, graph_of, model_of
 from anykg.answers.results import GraphInfo, Result
@@ -25,6 +26,7 @@ from anykg.evaluation.strata import STRATA
 from anykg.graph.graph import COLUMNS, RELATION, KnowledgeGraph
 from anykg.graph.schema import redundant_relations
 from anykg.io.catalog import GraphLike
+from anykg.models.mixture import Mixture
 from anykg.models.store import DEFAULT_MODEL
 from anykg.printable import printable
 from anykg.progress import Progress, ignore
@@ -42,6 +44,8 @@ FEW_FACTS = 200
 DOMINANT = 0.5
 """Share of the facts in one relation above which it dominates the figures."""
 SHOWN_RELATIONS = 10
+SHOWN_GROUPS = 3
+"""Relations whose probabilities are farthest off."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +82,7 @@ class Report(Result):
     """Most hidden facts first."""
     not_given_away: Part | None
     """The facts that no duplicate, inverse or symmetric fact gives away; None if that is all of them, or none."""
-    calibration: calibration.Curve
+    calibration: calibration.Calibration
     questions: pl.DataFrame
     """Every question: the hidden fact (head, relation, tail), what was asked, the rank of the right answer, the model's
     first answer, and whether another fact gave it away."""
@@ -144,7 +148,7 @@ class Report(Result):
             "hidden_facts": self.overall.facts,
             "overall": overall,
             "random_hits@10": self.chance,
-            "calibration": vars(self.calibration),
+            "calibration": self.calibration.to_dict(),
             "examples": self.examples().to_dicts(),
         }
 
@@ -171,6 +175,11 @@ class Report(Result):
                 "Calibrated probabilities (predict --calibrated) are off by "
                 f"{100 * self.calibration.error:.1f} points on average."
             )
+        lines += [
+            f"  {group.relation or 'relations'} ({group.asked}s, {group.questions:,} questions): first answers stated "
+            f"{group.stated:.2f}, right {group.right:.2f}"
+            for group in self.calibration.worst(SHOWN_GROUPS)
+        ]
         return [table, "", *(Text(printable(line)) for line in lines)]
 
 
@@ -203,12 +212,17 @@ def check(
     scorer, called = model_of(model, name)
     wanted = FACTS[task] if facts is None else facts
     alike = loaded.derive(redundant_relations)
-    found = ask_back(scorer, hide(loaded, wanted, seed), task, alike, progress)
-    curve = calibration.fit(found.best_questions, found.best_scores, found.best_right)
+    own = calibration.own(scorer, task)
+    fitted = isinstance(scorer, Mixture) and fitted_to(scorer, loaded)
+    if isinstance(scorer, Mixture) and fitted:
+        found = asked_before(scorer, loaded, task)
+    else:
+        found = ask_back(scorer, hide(loaded, wanted, seed), task, alike, progress)
+    curve = own or calibration.fit(found.evidence(loaded.num_relations), found.best_right, list(loaded.relations))
     path = calibration.place_of(loaded, scorer, task)
-    kept = calibration.load(path)
+    kept = None if own else calibration.load(path)
     better_kept = facts is not None and kept is not None and kept.answers > curve.answers
-    if not better_kept:
+    if not better_kept and own is None:
         calibration.save(curve, path)
     everything = np.ones(len(found.ranks), bool)
     plain = ~found.given_away
@@ -232,7 +246,12 @@ def check(
         questions=_questions(loaded, found),
         per_fact=_by_fact(found, everything)[0]["mrr"],
     )
-    warnings = _warnings(loaded, report, alike, wanted)
+    warnings = _warnings(loaded, report, alike, len(np.unique(found.facts, axis=0)) if fitted else wanted)
+    if isinstance(scorer, Mixture) and scorer.config.graph and not fitted:
+        warnings.append(
+            "the model was fitted to another version of this graph and may have seen the hidden facts, which flatters "
+            "it; run `anykg fit` again for honest figures."
+        )
     if better_kept and kept is not None:
         warnings.append(
             f"`predict --calibrated` keeps using the curve of an earlier check with {kept.answers:,} answers."

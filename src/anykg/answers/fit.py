@@ -22,6 +22,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from anykg.answers import calibration
+from anykg.answers.fitted import asked_before
 from anykg.answers.hidden import hide_together
 from anykg.answers.inputs import ModelLike, graph_of, model_of
 from anykg.answers.mixing import (
@@ -37,6 +39,7 @@ from anykg.answers.mixing import (
     ranks_of,
 )
 from anykg.errors import DataError, SettingError
+from anykg.evaluation.protocol import Target
 from anykg.graph.graph import KnowledgeGraph
 from anykg.io.catalog import GraphLike
 from anykg.models.base import LinkPredictor
@@ -65,6 +68,8 @@ STAGES = {"rules": 0.12, "complex": 0.24, "adapted": 0.34, "ask": 0.14, "mix": 0
 """How the time is shared out."""
 NEGLIGIBLE = 5e-4
 """Loss of log-likelihood per question below which the mix does without a component."""
+
+TASKS: tuple[Target, ...] = ("node", "relation")
 
 Tell = Callable[[str], None]
 
@@ -380,25 +385,37 @@ def _assemble(
     mixture.fallback = torch.tensor([fallback.get(name, 0.0) for name in names]).float()
     asked_about = dict(zip(of_relations.names, of_relations.mix.weights.general, strict=True))
     mixture.relation_weights = torch.tensor([asked_about.get(name, 0.0) for name in names]).float()
-    _keep_hidden(mixture, learnt, of_relations)
+    _keep_hidden(mixture, "hidden", learnt)
+    _keep_hidden(mixture, "hidden_relation", of_relations)
+    names_of_relations = list(run.graph.relations)
+    found = {task: asked_before(mixture, run.graph, task) for task in TASKS}
+    mixture.config = replace(
+        mixture.config,
+        calibration={
+            task: calibration.fit(part.evidence(run.graph.num_relations), part.best_right, names_of_relations).to_dict()
+            for task, part in found.items()
+        },
+    )
     return mixture.eval()
 
 
-def _keep_hidden(mixture: Mixture, learnt: _Learnt, of_relations: _Learnt) -> None:
+def _keep_hidden(mixture: Mixture, kind: str, learnt: _Learnt) -> None:
     """Keep the questions about hidden facts, the ranks of their answers and the best answers."""
     asked, mix = learnt.asked, learnt.mix
     usable = mix.scores.masked_fill(~torch.isfinite(asked.offsets), -torch.inf)
     best = usable.topk(min(KEPT, usable.shape[1]), dim=1)
-    normal = torch.logsumexp(mix.scores + asked.offsets, 1, keepdim=True)
-    width = KEPT - best.indices.shape[1]
+    totals = torch.logsumexp(mix.scores + asked.offsets, 1, keepdim=True)
     ids = torch.where(torch.isfinite(best.values), asked.candidates.gather(1, best.indices), -1)
-    values = (best.values - normal).clamp(min=-100)
-    mixture.hidden_questions = torch.from_numpy(asked.questions)
-    mixture.hidden_ranks = torch.from_numpy(mix.ranks).float()
-    mixture.hidden_best = torch.nn.functional.pad(ids, (0, width), value=-1)
-    mixture.hidden_best_scores = torch.nn.functional.pad(values, (0, width), value=-100.0)
-    mixture.hidden_relation_questions = torch.from_numpy(of_relations.asked.questions)
-    mixture.hidden_relation_ranks = torch.from_numpy(of_relations.mix.ranks).float()
+    scores = (best.values - totals).clamp(min=-100)
+    missing = (0, KEPT - ids.shape[1])
+    kept = {
+        "questions": torch.from_numpy(asked.questions),
+        "ranks": torch.from_numpy(mix.ranks).float(),
+        "best": torch.nn.functional.pad(ids, missing, value=-1),
+        "best_scores": torch.nn.functional.pad(scores, missing, value=-100.0),
+    }
+    for name, value in kept.items():
+        setattr(mixture, f"{kind}_{name}", value)
 
 
 def registered_name(model: LinkPredictor) -> str:

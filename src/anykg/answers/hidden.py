@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from anykg.answers.calibration import Evidence, evidence_of, group_of
 from anykg.errors import DataError
 from anykg.evaluation.protocol import PROTOCOLS, Target
 from anykg.evaluation.ranking import encode, rank_facts
@@ -42,7 +43,23 @@ class Recovery:
     best_facts: np.ndarray  # int64 [A, 3], the question with the answer filled in
     best_columns: np.ndarray  # int64 [A], what was asked for
     best_scores: np.ndarray  # float32 [A]
+    best_leading: np.ndarray  # float32 [A]
+    best_following: np.ndarray  # float32 [A]
+    best_totals: np.ndarray  # float32 [A]
+    best_answered: np.ndarray  # int64 [A]
     best_right: np.ndarray  # bool [A], whether the answer is a hidden fact
+
+    def evidence(self, num_relations: int) -> Evidence:
+        """The best answers as probabilities are learnt from them."""
+        return Evidence(
+            self.best_questions,
+            group_of(self.best_facts, self.best_columns, num_relations),
+            self.best_scores,
+            self.best_leading,
+            self.best_following,
+            self.best_totals,
+            self.best_answered,
+        )
 
 
 def hide(graph: KnowledgeGraph, facts: int, seed: int) -> list[tuple[KnowledgeGraph, KnowledgeGraph]]:
@@ -145,16 +162,20 @@ def _ask(
         answers=answers[found.questions],
         candidates=found.ranks.candidates,
         strata=half_links(rest, facts),
-        given_away=_given_away(rest, facts, twins),
+        given_away=given_away(rest, facts, twins),
         best_questions=number * 2**40 + found.best.questions,
         best_facts=found.best.triplets,
         best_columns=np.full(len(found.best.questions), column),
         best_scores=found.best.scores,
+        best_leading=evidence_of(found.best, column, rest.num_relations).leading,
+        best_following=found.best.following,
+        best_totals=found.best.totals,
+        best_answered=found.best.answered,
         best_right=hidden.contains(found.best.triplets),
     )
 
 
-def _given_away(rest: KnowledgeGraph, facts: np.ndarray, twins: np.ndarray) -> np.ndarray:
+def given_away(rest: KnowledgeGraph, facts: np.ndarray, twins: np.ndarray) -> np.ndarray:
     """Bool [Q]: whether the two entities are still joined by a twin of the relation."""
     heads, relations, tails = facts.T
     width = 2 * rest.num_relations

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from anykg.answers import calibration
-from anykg.answers.calibration import Curve
+from anykg.answers.calibration import Calibration, evidence_of
 from anykg.answers.check import check
 from anykg.answers.inputs import ModelLike, Name, graph_of, look_up, model_of
 from anykg.answers.questions import Question, QuestionLike, as_questions, resolve
@@ -21,7 +21,7 @@ from anykg.answers.score import score
 from anykg.answers.table import Answers, table_of
 from anykg.errors import ConfigError, InputError, SettingError
 from anykg.evaluation.protocol import Target
-from anykg.evaluation.ranking import Limits, best_answers, deduplicate
+from anykg.evaluation.ranking import Best, Limits, best_answers, deduplicate
 from anykg.graph.graph import RELATION, KnowledgeGraph
 from anykg.io.catalog import GraphLike
 from anykg.models.base import LinkPredictor
@@ -83,7 +83,7 @@ def predict(
     best = best_answers(scorer, loaded, ids[first], k=k, known=known, limits=limits, progress=progress)
     measure = {"score": best.scores}
     if calibrated:
-        measure = {"probability": _probabilities(scorer, loaded, ids[first][best.questions], best.scores, progress)}
+        measure = {"probability": probabilities(scorer, loaded, ids[first], best, progress)}
     columns = measure | {"rank": best.ranks, "known": best.known}
     if questions is not None:
         columns = {"query": first[best.questions] + 1} | columns
@@ -100,10 +100,28 @@ def predict(
     )
 
 
-def curve_of(model: LinkPredictor, graph: KnowledgeGraph, task: Target, progress: Progress = ignore) -> Curve:
-    """The curve kept from an earlier check, or from one made now."""
-    kept = calibration.load(calibration.place_of(graph, model, task))
+def calibration_of(
+    model: LinkPredictor, graph: KnowledgeGraph, task: Target, progress: Progress = ignore
+) -> Calibration:
+    """The calibration that the model brings, the one kept from an earlier check, or one made now."""
+    own = calibration.own(model, task)
+    kept = own or calibration.load(calibration.place_of(graph, model, task))
     return kept or check(graph, model=model, task=task, progress=progress).calibration
+
+
+def probabilities(
+    model: LinkPredictor, graph: KnowledgeGraph, asked: np.ndarray, best: Best, progress: Progress = ignore
+) -> np.ndarray:
+    """Probabilities [A] of the best answers to questions asked [Q, 3]."""
+    columns = np.argmin(asked, axis=1)[best.questions]  # -1 is what is asked for
+    evidence = evidence_of(best, columns, graph.num_relations)
+    result = np.zeros(len(best.scores), np.float32)
+    tasks: list[tuple[Target, np.ndarray]] = [("relation", columns == RELATION), ("node", columns != RELATION)]
+    for task, mine in tasks:
+        if mine.any():
+            found = calibration_of(model, graph, task, progress)
+            result[mine] = found.probabilities(evidence.take(np.flatnonzero(mine)), list(graph.relations))
+    return result
 
 
 def limits_of(graph: KnowledgeGraph, asked: np.ndarray, candidates: Iterable[Name] | None, like_tails: bool) -> Limits:
@@ -125,19 +143,6 @@ def limits_of(graph: KnowledgeGraph, asked: np.ndarray, candidates: Iterable[Nam
         if wanted and not found:
             raise InputError(f"A question asks for {kind}, but none of the {len(names)} candidates is one.")
     return Limits(look_up(graph.entities, entities), look_up(graph.relations, relations), like_tails)
-
-
-def _probabilities(
-    model: LinkPredictor, graph: KnowledgeGraph, asked: np.ndarray, scores: np.ndarray, progress: Progress
-) -> np.ndarray:
-    """Probabilities [A] of scores [A] of answers to the questions asked [A, 3]."""
-    result = np.zeros(len(scores), np.float32)
-    of_relations = asked[:, RELATION] < 0
-    tasks: list[tuple[Target, np.ndarray]] = [("relation", of_relations), ("node", ~of_relations)]
-    for task, mine in tasks:
-        if mine.any():
-            result[mine] = curve_of(model, graph, task, progress)(scores[mine])
-    return result
 
 
 def _warnings(questions: int, skipped: int, repeated: int, unanswered: int) -> list[str]:

@@ -55,6 +55,9 @@ class Best(NamedTuple):
     scores: np.ndarray  # float32 [A]
     ranks: np.ndarray  # int64 [A], from 1
     known: np.ndarray  # bool [A]
+    following: np.ndarray  # float32 [A], score of the next answer to the same question; -inf without one
+    totals: np.ndarray  # float32 [A], log of the summed exponentials of the scores of all answers that are not known
+    answered: np.ndarray  # int64 [A], known answers to the question
 
 
 class Ranked(NamedTuple):
@@ -225,7 +228,7 @@ def best_answers(
     counts = (starts[1:] - starts[:-1])[distinct.which]
     rows = np.repeat(np.arange(len(questions)), counts)
     at = order[np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts) + starts[distinct.which][rows]]
-    return Best(rows, found.triplets[at], found.scores[at], found.ranks[at], found.known[at])
+    return Best(rows, *(column[at] for column in found[1:]))
 
 
 def top(scores: np.ndarray, usable: np.ndarray, k: int) -> np.ndarray:
@@ -284,15 +287,28 @@ def _best_of(
     scores = chunk.scores.float().cpu().numpy()
     is_fact = np.zeros(scores.shape, bool)
     is_fact[facts.rows, facts.values] = True
+    novel = torch.from_numpy(allowed & ~is_fact)
+    totals = torch.from_numpy(scores).masked_fill(~novel, -torch.inf).logsumexp(1).numpy()
     if not known:
         allowed &= ~is_fact
-    found = [top(scores[index], allowed[index], k) for index in range(len(scores))]
+    longer = [top(scores[index], allowed[index], k + 1) for index in range(len(scores))]
+    found = [part[:k] for part in longer]
     counts = np.array([len(part) for part in found], np.int64)
     rows, answers = np.repeat(np.arange(len(scores)), counts), np.concatenate([*found, np.zeros(0, np.int64)])
     triplets = questions[chunk.rows[rows]]
     triplets[:, chunk.column] = answers
     ranks = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts) + 1
-    return Best(chunk.rows[rows], triplets, scores[rows, answers], ranks, is_fact[rows, answers])
+    following = [np.append(scores[index, part[1:]], -np.inf)[: len(part[:k])] for index, part in enumerate(longer)]
+    return Best(
+        chunk.rows[rows],
+        triplets,
+        scores[rows, answers],
+        ranks,
+        is_fact[rows, answers],
+        np.concatenate([*following, np.zeros(0, np.float32)]).astype(np.float32),
+        totals[rows],
+        np.diff(facts.offsets)[rows],
+    )
 
 
 def _joined(parts: list[Best]) -> Best:
@@ -302,6 +318,9 @@ def _joined(parts: list[Best]) -> Best:
         np.zeros(0, np.float32),
         np.zeros(0, np.int64),
         np.zeros(0, bool),
+        np.zeros(0, np.float32),
+        np.zeros(0, np.float32),
+        np.zeros(0, np.int64),
     )
     return Best(*(np.concatenate(columns) for columns in zip(nothing, *parts, strict=True)))
 

@@ -106,11 +106,17 @@ class Mixture(LinkPredictor):
     fallback: Tensor
     relation_weights: Tensor
     hidden_questions: Tensor
+    """[Q, 3]: head, relation (inverses from R on), answer; of relations: head, tail, answer."""
     hidden_ranks: Tensor
+    """[Q], of the answers, under weights that were fitted to other questions."""
     hidden_best: Tensor
+    """[Q, KEPT], the best answers that are not visible facts; -1 after the last."""
     hidden_best_scores: Tensor
+    """[Q, KEPT], their log-probabilities among all candidates."""
     hidden_relation_questions: Tensor
     hidden_relation_ranks: Tensor
+    hidden_relation_best: Tensor
+    hidden_relation_best_scores: Tensor
 
     def __init__(self, config: MixtureConfig = MixtureConfig()) -> None:  # noqa: B008 - frozen
         super().__init__()
@@ -125,13 +131,11 @@ class Mixture(LinkPredictor):
         self.register_buffer("typical", torch.ones(count))
         self.register_buffer("fallback", torch.ones(count))
         self.register_buffer("relation_weights", torch.ones(count))
-        self.register_buffer("hidden_questions", torch.zeros(config.questions, 3, dtype=torch.int64))
-        self.register_buffer("hidden_ranks", torch.ones(config.questions))
-        self.register_buffer("hidden_best", torch.zeros(config.questions, KEPT, dtype=torch.int64))
-        self.register_buffer("hidden_best_scores", torch.zeros(config.questions, KEPT))
-        asked = config.relation_questions
-        self.register_buffer("hidden_relation_questions", torch.zeros(asked, 3, dtype=torch.int64))
-        self.register_buffer("hidden_relation_ranks", torch.ones(asked))
+        for kind, asked in (("hidden", config.questions), ("hidden_relation", config.relation_questions)):
+            self.register_buffer(f"{kind}_questions", torch.zeros(asked, 3, dtype=torch.int64))
+            self.register_buffer(f"{kind}_ranks", torch.ones(asked))
+            self.register_buffer(f"{kind}_best", torch.full((asked, KEPT), -1))
+            self.register_buffer(f"{kind}_best_scores", torch.zeros(asked, KEPT))
         exact = all(part.symmetry is Symmetry.EXACT for part in self.models)
         self.symmetry = Symmetry.EXACT if exact else Symmetry.IN_EXPECTATION
         self.reads_relations = any(part.reads_relations for part in self.models)

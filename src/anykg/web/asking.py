@@ -54,7 +54,8 @@ def open_column(question: Question) -> Asked | None:
 def has_probabilities(graph: KnowledgeGraph, model: LinkPredictor, asked: Asked | None) -> bool:
     """Whether scores of this model on this graph can be turned into probabilities without more work."""
     task: Literal["node", "relation"] = "relation" if asked == "relation" else "node"
-    return calibration.load(calibration.place_of(graph, model, task)) is not None
+    own = calibration.own(model, task)
+    return own is not None or calibration.load(calibration.place_of(graph, model, task)) is not None
 
 
 def with_names(graph: KnowledgeGraph, row: dict[str, Any]) -> dict[str, Any]:

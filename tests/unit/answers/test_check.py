@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import anykg
 from anykg.answers import calibration
-from anykg.answers.calibration import Curve, expected_calibration_error, fit
+from anykg.answers.calibration import Calibration, Evidence, expected_calibration_error, fit
 from anykg.answers.check import check, compare
 from anykg.answers.hidden import ask_back, hide
 from anykg.answers.predict import predict
@@ -114,25 +114,47 @@ def test_warnings() -> None:
     assert "of one relation, 'r0'" in " ".join(check(graph, model=RandomScorer(), facts=20).warnings)
 
 
-@settings(max_examples=40, deadline=None)
-@given(st.integers(0, 1000), st.integers(2, 400))
+def lists(random: np.random.Generator, questions: int, length: int = 3) -> Evidence:
+    """Answers to questions about two relations, scores falling within a question."""
+    scores = np.sort(random.normal(size=(questions, length)), axis=1)[:, ::-1]
+    following = np.concatenate([scores[:, 1:], np.full((questions, 1), -np.inf)], axis=1)
+    totals = np.repeat(np.log(np.exp(scores).sum(1) + 1), length)
+    rows = np.repeat(np.arange(questions), length)
+    leading = np.repeat(scores[:, 0], length)
+    return Evidence(rows, rows % 4, scores.ravel(), leading, following.ravel(), totals, rows % 3)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 1000), st.integers(1, 100))
 def test_curves_rise_and_stay_probabilities(seed: int, count: int) -> None:
     random = np.random.default_rng(seed)
-    scores = random.normal(size=count).astype(np.float32)
-    curve = fit(np.arange(count) // 3, scores, random.random(count) < 0.5)
-    assert (np.diff(curve.scores) >= 0).all()
-    assert (np.diff(curve.probabilities) >= 0).all()
-    assert 0 < curve.probabilities[0] <= curve.probabilities[-1] < 1
+    evidence = lists(random, count)
+    found = fit(evidence, random.random(3 * count) < 0.5, ["likes", "knows"])
+    at, probabilities = found.curve
+    assert (np.diff(at) >= 0).all()
+    assert (np.diff(probabilities) >= 0).all()
+    assert 0 < probabilities[0] <= probabilities[-1] < 1
+    stated = found.probabilities(evidence, ["likes", "knows"])
+    assert ((stated > 0) & (stated < 1)).all()
 
 
-def test_probabilities_are_right_on_average() -> None:
+def test_probabilities_are_right_on_average_for_every_relation() -> None:
+    """One curve for all would be off by 0.3 here: the relations differ and the scores do not."""
     random = np.random.default_rng(0)
-    scores = random.normal(size=20_000)
-    truth = 1 / (1 + np.exp(-2 * scores))
-    curve = fit(np.arange(len(scores)) // 10, scores, random.random(len(scores)) < truth)
-    assert curve.error is not None
-    assert curve.error < 0.02
-    assert np.abs(curve(scores) - truth).mean() < 0.03
+    evidence = lists(random, 4000)
+    truth = 1 / (1 + np.exp(-(evidence.scores - evidence.totals) - 2 * np.isin(evidence.groups, (0, 3)) - 0.5))
+    right = random.random(len(truth)) < truth
+    found = fit(evidence, right, ["likes", "knows"])
+    stated = found.probabilities(evidence, ["likes", "knows"])
+    assert found.error is not None
+    assert found.error < 0.02
+    assert np.abs(stated - truth).mean() < 0.03
+    assert all(group.error < 0.03 for group in found.groups)
+    assert {(group.relation, group.asked) for group in found.groups} == {
+        (relation, asked) for relation in ("likes", "knows") for asked in ("head", "tail")
+    }
+    swapped = found.probabilities(evidence, ["other", "knows"])  # unknown relations have no effect of their own
+    assert np.abs(swapped - stated).mean() > 0.05
     assert expected_calibration_error(np.full(100, 0.7), np.zeros(100)) == pytest.approx(0.7)
 
 
@@ -144,7 +166,7 @@ def test_curves_are_kept_for_their_graph_and_model(tmp_path: Path) -> None:
     assert calibration.load(place) == kept
     assert calibration.place_of(random_graph(25, 4, 160, seed=1), model, "node") != place
     assert calibration.place_of(graph, model, "relation") != place
-    sure = Curve((0.0, 1.0), (0.25, 0.25), 1, None)
+    sure = Calibration((float(np.log(1 / 3)), *[0.0] * 6), {}, 1, None)
     calibration.save(sure, place)
     answers = predict(graph, head="e1", relation="r1", model=model, calibrated=True)
     assert {row["probability"] for row in answers} == {0.25}
