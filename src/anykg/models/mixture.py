@@ -155,6 +155,17 @@ class Mixture(LinkPredictor):
         """What the components are called."""
         return [part.name for part in self.config.components]
 
+    def __repr__(self) -> str:
+        """The table of how the components did on hidden facts, or their names."""
+        if not self.config.table:
+            return f"Mixture({', '.join(self.names)})"
+        lines = [f"{'component':<12}{'MRR':>8}{'Hits@10':>9}{'weight':>8}{'relation MRR':>14}"]
+        for row in self.config.table:
+            figures = (row["mrr"], row["hits@10"], row.get("weight"), row.get("relation_mrr"))
+            cells = ["" if value is None else f"{value:.3f}" for value in figures]
+            lines.append(f"{row['component']:<12}{cells[0]:>8}{cells[1]:>9}{cells[2]:>8}{cells[3]:>14}".rstrip())
+        return "\n".join(lines)
+
     def encode(self, graph: KnowledgeGraph, seed: int = 0) -> Encoded:
         rows = rows_of(self.relation_keys, name_keys(graph.relations)).to(self.weights.device)
         both = torch.cat([rows, torch.where(rows < 0, -1, rows + self.config.num_relations)])
