@@ -40,8 +40,9 @@ def test_there_is_an_example() -> None:
 
 
 @pytest.mark.parametrize(("command", "expected"), EXAMPLES, ids=[c for c, _ in EXAMPLES])
-def test_example(command: str, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_example(command: str, expected: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     result = CliRunner().invoke(app, shlex.split(command), catch_exceptions=False)
     printed, shown = words(result.output), words(expected)
     for part in parts(shown):  # in this order; a line of dots stands for lines left out

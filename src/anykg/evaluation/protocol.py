@@ -2,9 +2,9 @@
 
 - `paper`: 50 drawn negatives; tails only.
 - `paper-both`: the same for heads and tails, as the public code asks GAT, GIN and GraphConv.
-- `paper-ingram`: the scale of the paper's InGram rows: heads and tails, relations drawn with replacement and each
-  counted once, which leaves about 40 candidates where there are 100; ties count against the answer.
-- `full`: every entity or relation, known facts left out; heads and tails.
+- `paper-ingram`: the protocol of the paper's InGram rows: heads and tails, relations drawn with replacement and each
+  counted once, which leaves about 40 candidates where there are 100; pessimistic ties.
+- `full`: all entities or relations, known facts filtered; heads and tails.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ Sides = Literal["tail", "head", "both"]
 
 @dataclass(frozen=True)
 class Protocol:
-    """A way of ranking, written into every result."""
+    """A ranking protocol; every result says which one it used."""
 
     name: str
     negatives: int
-    """How many are drawn for each answer; 0 ranks among all."""
+    """Number of negatives drawn for each answer; 0 ranks among all candidates."""
     sides: Sides
-    """Which end of a test triplet is asked for in the node task."""
+    """Which ends of a test triplet are asked for in the node task."""
     relations: Literal["distinct-if-possible", "with-replacement"] = "distinct-if-possible"
-    """Draw distinct relations where there are more than `negatives` of them, or always with replacement."""
+    """Draw distinct relations if there are more than `negatives` of them, or always with replacement."""
     count_once: bool = False
-    """A relation drawn several times counts once."""
+    """Count a relation once even if it was drawn several times."""
     ties: Ties = Ties.REALISTIC
-    """The rule whose metrics come first in reports; all are kept."""
+    """The tie-breaking rule for the main metrics; reports have those of all rules."""
 
     def with_sides(self, sides: Sides | None) -> Protocol:
-        """The same protocol asking for other ends."""
+        """Return the same protocol with other ends asked for."""
         return self if sides is None else replace(self, sides=sides)
 
     def with_replacement(self, replacement: bool | None) -> Protocol:
@@ -67,7 +67,7 @@ PROTOCOLS = {
 
 
 def protocol_named(name: str) -> Protocol:
-    """The protocol called `name`."""
+    """Return the protocol called `name`."""
     if name not in PROTOCOLS:
         raise UnknownName("protocol", name, list(PROTOCOLS))
     return PROTOCOLS[name]
