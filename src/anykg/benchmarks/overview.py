@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 
 from anykg.benchmarks import statistics_table, zero_shot
+from anykg.benchmarks.consistency import impossible
 from anykg.benchmarks.experiment import Experiment, load_experiment
 from anykg.benchmarks.reasons import Reason, read_reasons
-from anykg.benchmarks.report import LABELS, Figure, figures, lines_of
+from anykg.benchmarks.report import LABELS, Figure, figures, lines_of, load_published
 from anykg.benchmarks.runs import KINDS
 
 EXPERIMENTS = ("pediatypes", "negative-transfer", "large", "wikitopics", "scaling")
@@ -42,6 +43,7 @@ def results_page(results: Path) -> str:
         "tables is beside ours in the tables linked here. What stands for each statement and table of the paper is in",
         "[paper.md](paper.md).",
         *_counts(found),
+        *_impossible(),
         *_statistics(results),
     ]
     for name in EXPERIMENTS:
@@ -77,6 +79,24 @@ def _counts(found: dict[str, list[Figure]]) -> list[str]:
     ]
     by_graph = [f.model for f in found["large"] if f.column in LARGE and f.ours is not None]
     return lines + [f"- {model}: {by_graph.count(model)}." for model in dict.fromkeys(by_graph)]
+
+
+def _impossible() -> list[str]:
+    """Figures of the paper that contradict each other."""
+    rows = impossible(load_published("pediatypes"))
+    lines = [
+        "",
+        "## Figures of the paper that contradict each other",
+        "",
+        "Hits@1, Hits@5 and Hits@10 bound the MRR. These rows of the paper are outside those bounds, so their MRR and",
+        "their Hits@k cannot come from the same ranks: no run can reproduce both.",
+        "",
+        "| model | task | question | MRR | least possible | largest possible |",
+        "|---|---|---|---|---|---|",
+    ]
+    return lines + [
+        f"| {r.model} | {r.dataset} | {r.task} | {r.mrr:.1f} | {r.least:.1f} | {r.most:.1f} |" for r in rows
+    ]
 
 
 def _squares(experiment: Experiment, found: list[Figure]) -> list[str]:

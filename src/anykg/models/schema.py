@@ -181,9 +181,15 @@ class SchemaModel(LinkPredictor):
             own = known[mine].astype(np.int64)
             scores[mine] = encoded.fits(heads[mine], int(relation), own)
             scores[mine] += encoded.fits(tails[mine], int(relation + r) % (2 * r), own)
+        result: np.ndarray = scores + self.direction(encoded, triplets)
+        return result
+
+    def direction(self, encoded: EncodedSchema, triplets: np.ndarray) -> np.ndarray:
+        """Log-probability [B] of the relations of triplets [B, 3] and of what is known of them backwards."""
         backwards = encoded.graph.contains(triplets[:, ::-1])
-        kind = np.where(heads == tails, 2, backwards.astype(np.int64))
-        result: np.ndarray = scores + self._direction(encoded, relations % r)[np.arange(len(kind)), kind]
+        kind = np.where(triplets[:, 0] == triplets[:, 2], 2, backwards.astype(np.int64))
+        values = self._direction(encoded, triplets[:, 1] % encoded.num_relations)
+        result: np.ndarray = values[np.arange(len(kind)), kind]
         return result
 
     def _direction(self, encoded: EncodedSchema, relations: np.ndarray) -> np.ndarray:

@@ -23,8 +23,9 @@ from anykg.web.state import State, known_name
 
 router = APIRouter()
 Format = Literal["tsv", "nquads", "quickstatements", "kgx", "jsonl"]
+MEDIA_TYPES = ("text/tab-separated-values", "application/n-quads", "text/plain", "application/jsonl")
 FILE: dict[int | str, dict[str, Any]] = {
-    200: {"content": {"application/octet-stream": {"schema": {"type": "string"}}}, "description": "A file"}
+    200: {"content": {name: {"schema": {"type": "string"}} for name in MEDIA_TYPES}, "description": "A file"}
 }
 
 

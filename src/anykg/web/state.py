@@ -31,7 +31,7 @@ class State:
         """`cache` is a folder for jobs and uploads, which may be lost."""
         self.collection = collection
         self.uploads = Uploads(collection.data / "uploads", upload_limit)
-        self.reading = Pool("reading", threads=2, waiting=256)
+        self.reading = Pool("reading", threads=2, waiting=1000)
         # One thread: the kernels' thread pool must not be entered twice, and requests that wait are answered together.
         self.computing = Pool("computing", threads=1, waiting=128, together=32)
         self.jobs = Jobs(cache / "jobs", self._job_done)

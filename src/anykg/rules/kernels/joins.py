@@ -283,6 +283,48 @@ def closing_paths(
 
 
 @njit(cache=True, nogil=True)
+def connections(adjacent: Adjacency, pairs: np.ndarray, width: int, rng: np.random.Generator) -> np.ndarray:
+    """How well two entities are joined [B, 3], for pairs [B, 2]: facts between them, and paths of two and three facts.
+
+    A path counts by the inverse of the logarithms of its inner entities' degrees. At most `width` facts of the second
+    entity and of each of its neighbours are followed, drawn at random if there are more.
+    """
+    num_entities = len(adjacent.offsets) - 1
+    facts_with, mark = np.empty(num_entities, np.int64), np.zeros(num_entities, np.int64)
+    found = np.zeros((len(pairs), 3))
+    for pair in range(len(pairs)):
+        one, other = pairs[pair, 0], pairs[pair, 1]
+        for at in range(adjacent.offsets[one], adjacent.offsets[one + 1]):
+            entity = adjacent.tails[at]
+            facts_with[entity] = facts_with[entity] + 1 if mark[entity] == pair + 1 else 1
+            mark[entity] = pair + 1
+        found[pair, 0] = facts_with[other] if mark[other] == pair + 1 else 0
+        low, high = adjacent.offsets[other], adjacent.offsets[other + 1]
+        tries = min(high - low, width)
+        scale = (high - low) / max(tries, 1)
+        for number in range(tries):
+            at = low + number if tries == high - low else low + rng.integers(0, high - low)
+            middle = adjacent.tails[at]
+            if middle == one or middle == other:
+                continue
+            low_middle, high_middle = adjacent.offsets[middle], adjacent.offsets[middle + 1]
+            weight = scale / np.log(1.0 + high_middle - low_middle)
+            if mark[middle] == pair + 1:
+                found[pair, 1] += weight * facts_with[middle]
+            tries_middle = min(high_middle - low_middle, width)
+            weight *= (high_middle - low_middle) / tries_middle
+            for second in range(tries_middle):
+                link = low_middle + second
+                if tries_middle < high_middle - low_middle:
+                    link = low_middle + rng.integers(0, high_middle - low_middle)
+                entity = adjacent.tails[link]
+                if mark[entity] == pair + 1 and entity != other and entity != one:
+                    degree = adjacent.offsets[entity + 1] - adjacent.offsets[entity]
+                    found[pair, 2] += weight * facts_with[entity] / np.log(1.0 + degree)
+    return found
+
+
+@njit(cache=True, nogil=True)
 def _turned(relation: int, num_relations: int) -> int:
     return relation + num_relations if relation < num_relations else relation - num_relations
 

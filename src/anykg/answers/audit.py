@@ -1,0 +1,209 @@
+"""Which known facts does the rest of the graph contradict?
+
+Every fact is hidden once and judged by the others (`answers.plausibility`). The least plausible ones are listed with a
+reason: a property of the relation that the fact violates (`graph.schema`), an entity of an unusual kind, or how far
+down its end stands among the answers the rest of the graph predicts; and with what was expected instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from anykg.answers.inputs import Name, graph_of, look_up
+from anykg.answers.plausibility import NO_BETTER, Effort, Plausibility, plausibility
+from anykg.answers.results import SHOWN_ROWS, Result, table_of_frame
+from anykg.errors import DataError, SettingError
+from anykg.graph.graph import HEAD, RELATION, TAIL, KnowledgeGraph
+from anykg.graph.schema import (
+    FEWEST,
+    FUNCTIONAL,
+    IRREFLEXIVE,
+    Kinds,
+    entity_kinds,
+    one_way_relations,
+    relation_counts,
+)
+from anykg.io.catalog import GraphLike
+from anykg.progress import Progress, ignore
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+FOLDS = 5
+FITTING, MINING = 0.55, 0.15
+"""Shares of the time for ComplEx and for rules; scoring takes the rest."""
+NEGATIVES = 10_000
+RARE_KIND = 0.05
+"""Share of the entities at an end below which a kind is unusual there."""
+FAR_DOWN = 10
+"""Rank from which on an answer counts as unexpected."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class Audit(Result):
+    """The least plausible facts, least plausible first."""
+
+    frame: pl.DataFrame
+    log_odds: np.ndarray
+    """Of all facts of the graph, in its order."""
+    seconds: float
+
+    def to_polars(self) -> pl.DataFrame:
+        """Return head, relation, tail, plausibility, tail_rank, head_rank, expected_tail, expected_head, reason."""
+        return self.frame
+
+    def summary(self) -> dict[str, Any]:
+        """Return how many facts were judged."""
+        return {"judged": len(self.log_odds), "seconds": self.seconds}
+
+    def renderables(self) -> list[RenderableType]:
+        """Return a table of the facts and the reasons."""
+        shown = self.frame.select("plausibility", "head", "relation", "tail", "reason").head(SHOWN_ROWS)
+        return [table_of_frame(shown)]
+
+
+def audit(
+    graph: GraphLike,
+    *,
+    count: int = 100,
+    relations: Iterable[Name] | None = None,
+    folds: int = FOLDS,
+    minutes: float | None = None,
+    seed: int = 0,
+    progress: Progress = ignore,
+) -> Audit:
+    """List the known facts that the rest of the graph finds least plausible.
+
+    Args:
+        graph: A graph, file, dataset name, DataFrame, NetworkX graph or list of triples.
+        count: Number of facts.
+        relations: Only list facts of these relations; all facts are judged.
+        folds: Parts in which the facts are hidden.
+        minutes: Time to take, about; by default 1 minute, and 1 more for every 15,000 facts, up to 20.
+        seed: Draws the parts, and the corrupted facts that plausibility is learned from.
+        progress: Called with (done, total) steps.
+    """
+    import time
+
+    if count < 1:
+        raise SettingError("count", f"expected at least 1, found {count}")
+    if folds < 2:
+        raise SettingError("folds", f"expected at least 2, found {folds}")
+    if minutes is not None and minutes <= 0:
+        raise SettingError("minutes", f"expected more than 0, found {minutes}")
+    loaded, info = graph_of(graph)
+    if len(loaded) < 2 * folds:
+        raise DataError(f"Expected at least {2 * folds} facts to judge by each other, found {len(loaded)}.")
+    started = time.perf_counter()
+    seconds = 60 * (minutes if minutes is not None else min(1 + len(loaded) / 15_000, 20))
+    effort = Effort(FITTING * seconds / folds, MINING * seconds / folds, NEGATIVES)
+    found = plausibility(loaded, folds=folds, effort=effort, seed=seed, progress=progress)
+    order = np.argsort(found.log_odds, kind="stable")
+    if relations is not None:
+        order = order[np.isin(loaded.triplets[order, RELATION], look_up(loaded.relations, relations))]
+    frame = _table(loaded, found, order[:count])
+    return Audit(
+        command="audit", graph=info, frame=frame, log_odds=found.log_odds, seconds=time.perf_counter() - started
+    )
+
+
+def _table(graph: KnowledgeGraph, found: Plausibility, rows: np.ndarray) -> pl.DataFrame:
+    facts = graph.triplets[rows].astype(np.int64)
+    names = [graph.entities.names.gather(facts[:, column]) for column in (HEAD, TAIL)]
+    expected = [
+        [None if entity == NO_BETTER else graph.entities[int(entity)] for entity in found.expected[rows, side]]
+        for side in (0, 1)
+    ]
+    reasons = _Reasons(graph)
+    return pl.DataFrame(
+        {
+            "head": names[0],
+            "relation": graph.relations.names.gather(facts[:, RELATION]),
+            "tail": names[1],
+            "plausibility": 1 / (1 + np.exp(-found.log_odds[rows].astype(np.float64))),
+            "tail_rank": found.ranks[rows, 0],
+            "head_rank": found.ranks[rows, 1],
+            "expected_tail": pl.Series(expected[0], dtype=pl.String),
+            "expected_head": pl.Series(expected[1], dtype=pl.String),
+            "reason": [
+                reasons.of(fact, found.ranks[row], found.expected[row]) for row, fact in zip(rows, facts, strict=True)
+            ],
+        }
+    )
+
+
+class _Reasons:
+    """Says in words what is wrong with a fact."""
+
+    def __init__(self, graph: KnowledgeGraph) -> None:
+        self.graph = graph
+        self.counts = graph.derive(relation_counts)
+        self.kinds: Kinds = graph.derive(entity_kinds)
+        self.one_way = graph.derive(one_way_relations)
+        self.shares: dict[tuple[int, int], np.ndarray] = {}
+
+    def of(self, fact: np.ndarray, ranks: np.ndarray, expected: np.ndarray) -> str:
+        """One or more sentences without a full stop, joined by semicolons."""
+        told = [*self._violations(fact), *self._unusual_kinds(fact)]
+        for side, column, what in ((0, TAIL, "tail"), (1, HEAD, "head")):
+            if ranks[side] > FAR_DOWN and expected[side] != NO_BETTER:
+                other = self.graph.entities.label(int(expected[side]))
+                own = self.graph.entities.label(int(fact[column]))
+                told.append(f"{own} is number {ranks[side]:,.0f} of the {what}s expected; the first is {other}")
+        return "; ".join(told) or "little else in the graph supports it"
+
+    def _violations(self, fact: np.ndarray) -> list[str]:
+        head, relation, tail = (int(part) for part in fact)
+        counts, label = self.counts, self.graph.relations.label(relation)
+        facts, links = int(counts.facts[relation]), int(counts.facts[relation] - counts.loops[relation])
+        if facts < FEWEST:
+            return []
+        told = []
+        if head == tail and counts.loops[relation] <= max(1.0, (1 - IRREFLEXIVE) * facts):
+            told.append(f"{label} joins an entity to itself in {counts.loops[relation]:,} of {facts:,} facts")
+        backwards = head != tail and bool(self.graph.contains(np.array([tail, relation, head])))
+        if backwards and (self.one_way[relation] or counts.mutual[relation] <= max(2.0, 0.05 * links)):
+            told.append(
+                f"the opposite is known too, and in {links - counts.mutual[relation]:,} of {links:,} facts {label} "
+                "goes one way"
+            )
+        for start, end, kind, single, all_of in (
+            (head, tail, relation, counts.single_heads, counts.heads),
+            (tail, head, relation + self.graph.num_relations, counts.single_tails, counts.tails),
+        ):
+            others = self.graph.answers(np.array([start]), np.array([kind])).values
+            if len(others) > 1 and all_of[relation] >= FEWEST and single[relation] >= FUNCTIONAL * all_of[relation]:
+                other = next(int(entity) for entity in others if entity != end)
+                what = "tail" if kind == relation else "head"
+                told.append(
+                    f"{single[relation]:,} of {all_of[relation]:,} have one {what}, but "
+                    f"{self.graph.entities.label(start)} also has {self.graph.entities.label(other)}"
+                )
+        return told
+
+    def _unusual_kinds(self, fact: np.ndarray) -> list[str]:
+        told = []
+        for column, what in ((HEAD, "heads"), (TAIL, "tails")):
+            shares = self._kinds_at(int(fact[RELATION]), column)
+            kind = int(self.kinds.of_entity[fact[column]])
+            if kind >= 0 and shares.sum() >= FEWEST and shares[kind] <= max(1.0, RARE_KIND * shares.sum()):
+                usual = int(shares.argmax())
+                told.append(
+                    f"{self.graph.entities.label(int(fact[column]))} is a {self.kinds.names[kind]}, and "
+                    f"{shares[usual] / shares.sum():.0%} of the {what} are a {self.kinds.names[usual]}"
+                )
+        return told
+
+    def _kinds_at(self, relation: int, column: int) -> np.ndarray:
+        """How many entities of each kind stand at an end."""
+        key = (relation, column)
+        if key not in self.shares:
+            at = np.unique(self.graph.triplets[self.graph.triplets[:, RELATION] == relation, column])
+            kinds = self.kinds.of_entity[at]
+            self.shares[key] = np.bincount(kinds[kinds >= 0], minlength=len(self.kinds.names))
+        return self.shares[key]
