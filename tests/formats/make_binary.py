@@ -43,7 +43,12 @@ def main() -> None:
         }
     ).write_parquet(folder / "relationships.parquet")
     pl.DataFrame(
-        {"id": ["e1", "e2"], "title": ["SCROOGE", "MARLEY"], "type": ["person", "person"], "text_unit_ids": [["t1"], ["t1"]]}
+        {
+            "id": ["e1", "e2"],
+            "title": ["SCROOGE", "MARLEY"],
+            "type": ["person", "person"],
+            "text_unit_ids": [["t1"], ["t1"]],
+        }
     ).write_parquet(folder / "entities.parquet")
     excel("sheet.xlsx", [["Person", "Role", "Company"], ["Anna", "engineer", "Acme"], ["Bob", "director", "Acme"]])
     excel("sheet-no-header.xlsx", [["Anna", "knows", "Bob"], ["Bob", "knows", 7.0]])
