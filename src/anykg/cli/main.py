@@ -34,6 +34,7 @@ from anykg.cli import (
     verify,
 )
 from anykg.cli.output import set_up_logging
+from anykg.cli.wording import as_typed
 from anykg.errors import InputError, Interrupted, SettingError
 from anykg.printable import printable
 
@@ -106,7 +107,7 @@ def run() -> None:
 
 def message_of(error: InputError) -> str:
     """The text of an error in the words of the command line: settings as options."""
-    return error.as_option() if isinstance(error, SettingError) else str(error)
+    return error.as_option() if isinstance(error, SettingError) else as_typed(str(error))
 
 
 def _complain(text: str) -> None:
