@@ -42,12 +42,12 @@ class Order:
     kind: Kind
     graph: str
     """The graph's id on this server."""
-    source: str
-    """The path or dataset name to read the graph from."""
-    reading: dict[str, Any]
-    """How to read it."""
+    name: str
+    """What to call the graph in results."""
+    snapshot: str
+    """The folder with the graph."""
     digest: str
-    """The graph's digest: if the file has changed since, the job fails."""
+    """The graph's digest."""
     model: str
     settings: dict[str, Any] = field(default_factory=dict)
     """Keyword arguments of the function."""

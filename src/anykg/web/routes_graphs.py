@@ -99,7 +99,7 @@ async def open_upload(
         same = [served for served in state.collection if served.source == str(kept.path.resolve())]
         if same and same[0].graph == kept.graph:
             return same[0].summary()
-        served = state.collection.add(str(kept.path), name=kept.name, graph=kept.graph, **kept.reading)
+        served = state.collection.add(str(kept.path), name=kept.name, graph=kept.graph)
         return served.summary()
 
     found: dict[str, Any] = await state.read(request, work, UPLOAD_SECONDS)
