@@ -17,7 +17,6 @@ from anykg.evaluation.ranks import Ties
 
 Target = Literal["node", "relation"]
 """What is asked for: an entity, (h, r, ?) and (?, r, t), or a relation, (h, ?, t)."""
-Task = Target  # the old name, until all callers use the new one
 Sides = Literal["tail", "head", "both"]
 
 

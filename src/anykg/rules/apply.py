@@ -6,16 +6,15 @@ the confidences are those measured where the clauses were mined. Nothing is lear
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import polars as pl
 
 from anykg.graph.graph import KnowledgeGraph
+from anykg.progress import Progress
 from anykg.rules.clause import Clause
 from anykg.rules.match import groundings, implied
-
-Progress = Callable[[int, int], None]
 
 
 def apply(

@@ -17,7 +17,7 @@ from anykg.answers.explain.neighbourhood import neighbourhood
 from anykg.answers.explain.paths import RELEVANT_FACTS, Path, important_paths, reads_paths
 from anykg.graph.graph import KnowledgeGraph
 from anykg.models.base import LinkPredictor
-from anykg.seeds import stream
+from anykg.seeds import generator
 
 LEAST_EFFECT = 0.01
 """A further path must lower the score by more than this."""
@@ -82,7 +82,7 @@ def explain(
     reasons = np.concatenate([np.empty((0, 3), np.int64), *(part.facts for part in (found or implied))])
     reasons = np.unique(reasons, axis=0)
     others = [
-        _removed(model, rest, asked, nearby(rest, asked, reasons, stream(seed, "nearby", draw)))
+        _removed(model, rest, asked, nearby(rest, asked, reasons, generator(seed, "nearby", draw)))
         for draw in range(draws if len(reasons) else 0)
     ]
     return Explanation(

@@ -12,7 +12,7 @@ from anykg.graph.vocabulary import Vocabulary
 from anykg.models.base import Symmetry
 from anykg.models.ingram import reference
 from anykg.models.ingram.ingram import InGram, InGramConfig, build_edges, import_ingram_weights
-from anykg.seeds import stream
+from anykg.seeds import generator
 from anykg.training.spanning import resplit
 
 SMALL = InGramConfig(
@@ -29,7 +29,7 @@ SMALL = InGramConfig(
 
 def _graph(seed=0, entities=20, relations=4, triplets=70, spare=1):
     """Facts over all entities and relations but the last `spare` ones."""
-    draw = stream(seed, "graph")
+    draw = generator(seed, "graph")
     sizes = (entities - spare, relations - spare, entities - spare)
     rows = np.stack([draw.integers(high, size=triplets) for high in sizes], axis=1)
     names = (Vocabulary(kind, map(str, range(n))) for kind, n in (("entity", entities), ("relation", relations)))
@@ -48,7 +48,7 @@ def _all_triplets(graph):
 
 def _relabelled(graph, seed=1):
     """The graph under other labels, and the same for triplets."""
-    draw = stream(seed, "labels")
+    draw = generator(seed, "labels")
     orders = [torch.from_numpy(draw.permutation(n)) for n in (graph.num_entities, graph.num_relations)]
     moved = graph.relabel(*(order.numpy() for order in orders))
     return moved, lambda t: torch.stack([orders[0][t[:, 0]], orders[1][t[:, 1]], orders[0][t[:, 2]]], dim=1)
