@@ -16,7 +16,7 @@ from scipy.stats import wilcoxon
 from anykg.answers.explain.explanation import explain
 from anykg.io.catalog import load_task
 from anykg.models.store import load_model
-from anykg.seeds import stream
+from anykg.seeds import generator
 
 FACTS = 200
 DRAWS = 3
@@ -25,7 +25,7 @@ DRAWS = 3
 def measure(dataset: str = "EN-FR", model: str = "anykg-small", count: int = FACTS) -> dict[str, float]:
     """Falls of the score, how often the paths' fall is the larger one, and seconds."""
     task, scorer = load_task(dataset), load_model(model)
-    chosen = np.sort(stream(0, "explained").choice(len(task.test), min(count, len(task.test)), replace=False))
+    chosen = np.sort(generator(0, "explained").choice(len(task.test), min(count, len(task.test)), replace=False))
     falls, random, seconds = [], [], []
     for head, relation, tail in task.test.triplets[chosen].tolist():
         begin = time.process_time()

@@ -22,7 +22,7 @@ from anykg.graph.graph import KnowledgeGraph
 from anykg.graph.vocabulary import Vocabulary
 from anykg.models.ingram import reference
 from anykg.models.ingram.ingram import Edges, InGram
-from anykg.seeds import stream
+from anykg.seeds import generator
 from anykg.training.negatives import corrupt
 from anykg.training.spanning import resplit
 from benchmarks.fresh import in_fresh_process
@@ -94,7 +94,7 @@ def _epochs(model: InGram, graph: KnowledgeGraph) -> Callable[[], None]:
             sides=recipe.sides,
             inverses=False,
             strict=recipe.strict,
-            random=stream(0, "negatives", epoch),
+            random=generator(0, "negatives", epoch),
         )
         rows = torch.from_numpy(np.concatenate([targets[:, None], negatives], axis=1))  # [B, 1 + K, 3]
         scores = model.training_scores(messages, rows, epoch)
@@ -113,7 +113,7 @@ def _graph() -> KnowledgeGraph:
     if folder and path.exists():
         return KnowledgeGraph.from_polars(pl.read_csv(path, separator=" ", has_header=False, infer_schema=False))
     print("ANYKG_DATA does not lead to EN-FR: a random graph of its size stands in.")
-    random = stream(0, "stand-in")
+    random = generator(0, "stand-in")
     popular = 1 / (10 + np.arange(4962.0))
     ends = random.choice(4962, size=(2, 31_000), p=popular / popular.sum())
     triplets = np.stack([ends[0], random.integers(122, size=31_000), ends[1]], axis=1)

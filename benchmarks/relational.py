@@ -24,7 +24,7 @@ from anykg.graph.graph import KnowledgeGraph
 from anykg.graph.vocabulary import Vocabulary
 from anykg.models.nbf import fast
 from anykg.models.nbf.ultra import Ultra
-from anykg.seeds import stream
+from anykg.seeds import generator
 from anykg.training.losses import self_adversarial
 from benchmarks.fresh import in_fresh_process
 
@@ -79,7 +79,7 @@ def _model() -> Ultra:
 
 
 def _forward(model: Ultra, graph: KnowledgeGraph) -> Callable[[], object]:
-    chosen = torch.from_numpy(stream(0, "queries").permutation(graph.triplets)[:QUERIES].astype(np.int64))
+    chosen = torch.from_numpy(generator(0, "queries").permutation(graph.triplets)[:QUERIES].astype(np.int64))
 
     @torch.no_grad()
     def work() -> object:
@@ -89,7 +89,7 @@ def _forward(model: Ultra, graph: KnowledgeGraph) -> Callable[[], object]:
 
 
 def _training(model: Ultra, graph: KnowledgeGraph) -> Callable[[], object]:
-    random = stream(0, "targets")
+    random = generator(0, "targets")
     targets = random.permutation(graph.triplets)[:QUERIES].astype(np.int64)
     rows = np.repeat(targets[:, None], 1 + NEGATIVES, axis=1)
     half = QUERIES // 2
@@ -144,7 +144,7 @@ def _graph() -> KnowledgeGraph:
     path = Path(folder or "") / "PediaTypes" / "EN2FR-15K-V2-ind" / "observe.txt"
     if folder and path.exists():
         return KnowledgeGraph.from_names(*zip(*(line.split() for line in path.read_text().splitlines()), strict=True))
-    random = stream(0, "graph")
+    random = generator(0, "graph")
     columns = [random.integers(size, size=24_165) for size in (4_933, 200, 4_933)]
     names = (Vocabulary("entity", map(str, range(4_933))), Vocabulary("relation", map(str, range(200))))
     return KnowledgeGraph(np.stack(columns, axis=1), *names)
