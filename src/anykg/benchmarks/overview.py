@@ -61,7 +61,8 @@ def _counts(found: dict[str, list[Figure]]) -> list[str]:
         "## The paper's tables",
         "",
         "A cell is a number the paper prints: a model, a task, a kind of question and a metric. It is missing here",
-        "until the model was run, with one seed at least, by the protocol of its row.",
+        "until the model was run, with one seed at least, by the protocol of its row. Where several rows stand for a",
+        "model of the paper (`isdea+` and `isdea+ mixed`), the first that was run counts.",
         "",
         "| table | cells | with our figure | " + " | ".join(COUNTS) + " | missing |",
         "|---|---|---|---|---|---|---|",
@@ -110,12 +111,15 @@ def _squares(experiment: Experiment, found: list[Figure]) -> list[str]:
 
 
 def _of_the_paper(experiment: Experiment, found: list[Figure]) -> list[Figure]:
-    """Figures that the paper prints, each once: of the first row that stands for a model of the paper."""
-    first: dict[str, str] = {}
-    for model in experiment.models:
-        if model.published:
-            first.setdefault(model.published, model.name)
-    return [f for f in found if f.paper is not None and f.model in first.values()]
+    """Figures that the paper prints, each once: of the first row for a model of the paper that was run."""
+    published = {model.name: model.published for model in experiment.models}
+    chosen: dict[tuple[str, ...], Figure] = {}
+    for figure in found:
+        if figure.paper is not None:
+            key = (published[figure.model], figure.dataset, figure.column, figure.task, figure.metric)
+            if key not in chosen or chosen[key].ours is None:
+                chosen[key] = figure
+    return list(chosen.values())
 
 
 def _count_line(title: str, part: list[Figure]) -> str:
