@@ -165,7 +165,7 @@ def schema(graph: KnowledgeGraph) -> dict[str, Any]:
                 "head_kinds": [{"kind": one.kind, "share": one.share} for one in row.head_kinds],
                 "tail_kinds": [{"kind": one.kind, "share": one.share} for one in row.tail_kinds],
             }
-            for row in found.relations
+            for row in found.schema.relations
         ]
     }
 
@@ -315,10 +315,14 @@ def _complete(
     graph: KnowledgeGraph, model: str, settings: dict[str, Any], folder: Path, progress: Progress
 ) -> dict[str, Any]:
     wanted = accepted_by(anykg.complete, settings)
+    loaded = anykg.load_model(model)
     result: dict[str, Any] = anykg.complete(
-        graph, model=model, state=folder / "state.npz", progress=progress, **wanted
+        graph, model=loaded, state=folder / "state.npz", progress=progress, **wanted
     ).to_dict()
-    return result
+    facts = [(row["head"], row["relation"], row["tail"]) for row in result["rows"]]
+    stated = probabilities(graph, loaded, facts, result["rows"])
+    rows = [row | {"probability": value} for row, value in zip(result["rows"], stated, strict=True)]
+    return result | {"rows": rows}
 
 
 def _audit(graph: KnowledgeGraph, model: str, settings: dict[str, Any], _: Path, progress: Progress) -> dict[str, Any]:
