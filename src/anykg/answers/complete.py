@@ -5,10 +5,10 @@ answers to each: (?, r, t) for every known tail, or (h, r, ?) for every known he
 known with its relation is never proposed. If heads are given, (h, r, ?) is asked for each of them and every relation.
 
 The probability of a fact is that of the answer, if one is missing (`answers.calibration`), times the chance that one is
-missing. Models answer "who is the capital of France" with a second capital; the chance says that nobody has two. It
-follows from how many facts entities have at that end of the relation, if a share `missing` of all facts is not in the
-graph; of the chances at both ends the smaller counts. A relation that goes one way is not answered backwards, and of a
-symmetric relation a fact stands for its mirror image as well.
+missing from the question. Models answer "what is the capital of France" with a second capital; the chance says that
+nobody has two. It follows from how many facts entities have at the end that is asked from, if a share `missing` of all
+facts is not in the graph; an entity without any takes the chance of the answer's end. A relation that goes one way is
+not answered backwards, and of a symmetric relation a fact stands for its mirror image as well.
 
 Questions are asked in a fixed order, a slice at a time, and only the best facts are kept: an interrupted run resumes at
 the last slice and ends with the same facts.
@@ -315,12 +315,14 @@ def _best_of(search: _Search, asked: np.ndarray) -> tuple[np.ndarray, np.ndarray
     heads, relations, tails = best.triplets.T
     of_heads = _look_up(search.missing, heads, relations, graph)
     of_tails = _look_up(search.missing, tails, relations + r, graph)
-    chance = np.fmin(of_heads, of_tails)  # NaN where neither end has a fact of the relation
+    columns = np.argmin(asked, axis=1)[best.questions]  # -1 is what is asked for
+    from_head = columns == TAIL
+    start, end = np.where(from_head, of_heads, of_tails), np.where(from_head, of_tails, of_heads)
+    chance = np.where(np.isnan(start), end, start)  # NaN where neither end has a fact of the relation
     backwards = search.one_way[relations] & graph.contains(best.triplets[:, ::-1])
     if search.calibration is None:
         values = best.scores + np.log(chance)
     else:
-        columns = np.argmin(asked, axis=1)[best.questions]  # -1 is what is asked for
         evidence = evidence_of(best, columns, r)
         values = search.calibration.probabilities(evidence, list(graph.relations)) * chance
     keep = ~np.isnan(chance) & ~backwards
