@@ -22,7 +22,7 @@ FACTS = "".join(
 def test_restricted(tmp_path: Path) -> None:
     out = tmp_path / "new.tsv"
     arguments = ["complete", "atlas", "--heads", "Kosovo", "--relations", "in UN regional group", "--top", "2"]
-    result = CliRunner().invoke(app, [*arguments, "--out", str(out)], catch_exceptions=False)
+    result = CliRunner().invoke(app, [*arguments, "--scores", "--out", str(out)], catch_exceptions=False)
     assert "1 questions, about" in result.stderr
     lines = out.read_text().splitlines()
     assert lines[0].split("\t") == ["head", "relation", "tail", "score", "rank"]
@@ -44,7 +44,7 @@ def test_interrupted_by_hand(tmp_path: Path) -> None:
         "c.SLICE, delay, best = 4, float(os.environ.get('DELAY', 0)), c._best_of\n"
         "c._best_of = lambda *a: (print('slice', file=sys.stderr, flush=True), time.sleep(delay), best(*a))[2]\nrun()\n"
     )
-    command = [sys.executable, str(program), "complete", str(facts), "--top", "40", "--out"]
+    command = [sys.executable, str(program), "complete", str(facts), "--scores", "--top", "40", "--out"]
     stopped = subprocess.Popen(
         [*command, str(out)],
         stderr=subprocess.PIPE,

@@ -34,10 +34,10 @@ from anykg.progress import Progress, ignore
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-FOLDS = 5
+FOLDS = 10
 FITTING, MINING = 0.55, 0.15
 """Shares of the time for ComplEx and for rules; scoring takes the rest."""
-NEGATIVES = 10_000
+NEGATIVES = 3_000
 RARE_KIND = 0.05
 """Share of the entities at an end below which a kind is unusual there."""
 FAR_DOWN = 10

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     from anykg.graph.vocabulary import Vocabulary
 
 EXAMPLES = """
-List the most plausible facts that a graph does not have.
+List the most probable facts that a graph does not have.
+
+Probabilities come from hidden facts: of the model's making, of an earlier `anykg check`, or of a check made first. They
+assume that a tenth of all facts is missing (--missing).
 
 Prints an estimate of the time first. With --out it is resumable: after Ctrl-C, run the same command again.
 
@@ -24,6 +27,8 @@ Examples:
   anykg complete facts.tsv --top 100 --out new.tsv
 
   anykg complete facts.tsv --relations "works for" --relations "lives in" --out new.tsv
+
+  anykg complete facts.tsv --min-probability 0.5 --per-entity 5 --per-relation 100
 
   anykg complete atlas --heads Kosovo --top 10
 """
@@ -48,6 +53,15 @@ def complete(
         list[str] | None,
         typer.Option(help="Ask every relation of this entity (repeatable), or of a file of names, as head."),
     ] = None,
+    min_probability: Annotated[float, typer.Option(help="Leave out facts below this.", min=0, max=1)] = 0.0,
+    per_relation: Annotated[int | None, typer.Option(help="At most this many facts of one relation.", min=1)] = None,
+    per_entity: Annotated[
+        int | None, typer.Option(help="At most this many facts about one entity, at either end.", min=1)
+    ] = None,
+    calibrated: Annotated[
+        bool, typer.Option("--calibrated/--scores", help="Rank by probability, or by the model's scores.")
+    ] = True,
+    missing: Annotated[float, typer.Option(help="Share of all facts that is assumed to be missing.")] = 0.1,
     model: ModelName = "anykg-small",
     format: Rows = None,
     out: RowsOut = None,
@@ -73,11 +87,18 @@ def complete(
             count=top,
             relations=_names(loaded.relations, relations),
             heads=_names(loaded.entities, heads),
+            min_probability=min_probability,
+            per_relation=per_relation,
+            per_entity=per_entity,
+            calibrated=calibrated,
+            missing=missing,
             state=state,
             announce=lambda estimate: note(_announcement(estimate)),
             progress=advance,
         )
-    write_result(facts, written_as, out, nothing="No facts: all candidates are known already.")
+    write_result(facts, written_as, out, nothing="No facts: all candidates are known already, or improbable.")
+    if calibrated and len(facts):
+        note(_expected(facts.extra["expected"], len(facts), missing))
     if state is not None:
         state.unlink(missing_ok=True)
 
@@ -92,8 +113,17 @@ def _names(vocabulary: Vocabulary, given: list[str] | None) -> list[str] | None:
     return [name for part in listed for name in part]
 
 
+def _expected(expected: float, count: int, missing: float) -> str:
+    number = f"{expected:,.{0 if expected >= 10 else 1}f}"
+    return f"About {number} of these {count:,} facts should be true, if {missing:.0%} of all facts are missing."
+
+
 def _announcement(estimate: Estimate) -> str:
     text = f"{estimate.questions:,} questions, about {duration(estimate.seconds)}."
+    if estimate.calibration_seconds:
+        text += (
+            f" A check comes first, to turn scores into probabilities: about {duration(estimate.calibration_seconds)}."
+        )
     if estimate.done:
         text = (
             f"Resuming after {estimate.done:,} of {estimate.questions:,} questions; "

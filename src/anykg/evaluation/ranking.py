@@ -210,15 +210,16 @@ def best_answers(
     k: int = 10,
     known: bool = False,
     limits: Limits = Limits(),  # noqa: B008 - frozen
+    encoded: Any = None,
     progress: Progress = ignore,
 ) -> Best:
     """The k best answers to each question; facts of the graph are among them only if `known`.
 
-    Ties go to the lower id.
+    Ties go to the lower id. `encoded` is the model's encoding of the graph, if there is one already.
     """
     distinct = deduplicate(questions)
     parts, done = [], 0
-    for chunk in scored(model, graph, distinct.questions):
+    for chunk in scored(model, graph, distinct.questions, encoded):
         parts.append(_best_of(chunk, graph, distinct.questions, k, known=known, limits=limits))
         done += len(chunk.rows)
         progress(done, len(distinct.questions))

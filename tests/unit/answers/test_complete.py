@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anykg.answers import complete as module
-from anykg.answers.complete import complete, log_one_more, questions_of
+from anykg.answers.complete import Selection, chance_of_missing, complete, questions_of
 from anykg.errors import ConfigError, DataError, Interrupted
 from anykg.graph.graph import KnowledgeGraph
 from anykg.graph.schema import symmetric_relations
@@ -17,7 +17,7 @@ from graphs import graphs, named, random_graph
 
 
 def rows(graph: KnowledgeGraph, **how: object) -> list[tuple[object, ...]]:
-    return complete(graph, model=RandomScorer(), **how).to_polars().rows()  # type: ignore[arg-type]
+    return complete(graph, model=RandomScorer(), calibrated=False, **how).to_polars().rows()  # type: ignore[arg-type]
 
 
 def test_relations_are_asked_from_their_smaller_end() -> None:
@@ -30,14 +30,59 @@ def test_relations_are_asked_from_their_smaller_end() -> None:
     assert questions_of(graph, None, np.array([1, 0])).tolist() == [[0, 0, -1], [0, 1, -1], [1, 0, -1], [1, 1, -1]]
 
 
-def test_how_many_have_one_more() -> None:
-    graph = named("a r x", "a r y", "b r z", "c r z")
-    keys, values = log_one_more(graph)
-    by_name = {(graph.entities[k // 2], int(k % 2)): v for k, v in zip(keys, values, strict=True)}
-    assert by_name["b", 0] == pytest.approx(np.log(1.5 / 4))  # of three heads one has more than one tail
-    assert by_name["a", 0] == pytest.approx(np.log(0.5 / 2))  # of one with two none has three
-    assert by_name["z", 1] == pytest.approx(np.log(0.5 / 2))
-    assert ("x", 0) not in by_name
+def test_a_relation_that_is_full_lacks_nothing() -> None:
+    people = [f"p{i} born_in town{i % 5}" for i in range(50)]
+    friends = [f"p{i} knows p{(i + j) % 50}" for i in range(50) for j in range(1, 2 + i % 8)]
+    graph = named(*people, *friends)
+    keys, values = chance_of_missing(graph, 0.1)
+    by_name = {(graph.entities[k // 4], int(k % 4)): v for k, v in zip(keys, values, strict=True)}
+    born, knows = graph.relations.index("born_in"), graph.relations.index("knows")
+    assert by_name["p3", born] < 0.01  # everybody has one birth place
+    assert 0.2 < by_name["p3", knows] < 0.9
+    assert ("town0", born) not in by_name
+    assert all(0 < value < 1 for value in values)
+
+
+def test_the_chance_is_what_hiding_facts_gives() -> None:
+    """With a share hidden, the mean chance of those who lack a fact or not agrees with how many do."""
+    random = np.random.default_rng(0)
+    facts = [f"h{i} r t{j}" for i in range(800) for j in random.choice(4000, random.integers(1, 7), replace=False)]
+    whole = named(*facts)
+    hidden = random.random(len(whole)) < 0.1
+    rest, lost = whole.subset(~hidden), np.unique(whole.triplets[hidden, 0])
+    keys, values = chance_of_missing(rest, 0.1)
+    heads = keys % 2 == 0
+    lacks = np.isin(keys[heads] // 2, lost)
+    assert values[heads].mean() == pytest.approx(lacks.mean(), abs=0.05)
+
+
+def test_limits_by_relation_and_entity() -> None:
+    facts = np.array([[0, 0, 1], [0, 0, 2], [0, 1, 3], [4, 0, 5], [4, 1, 1]])
+    values = np.array([0.9, 0.8, 0.7, 0.6, 0.1])
+    assert Selection(3).rows(facts, values).tolist() == [0, 1, 2]
+    assert Selection(9, min_probability=0.5).rows(facts, values).tolist() == [0, 1, 2, 3]
+    assert Selection(9, per_relation=1).rows(facts, values).tolist() == [0, 2]
+    assert Selection(9, per_entity=1).rows(facts, values).tolist() == [0, 3]
+    assert Selection(1, per_entity=1).rows(facts, values).tolist() == [0]
+
+
+def test_probabilities_are_ranked_and_summed() -> None:
+    lines = [f"p{i} in d{i % 4}" for i in range(60)] + [f"d{i} at site{i % 2}" for i in range(4)]
+    lines += [f"p{i} works_at site{i % 4 % 2}" for i in range(50)]
+    graph = named(*lines)
+    found = complete(graph, model="rulebook", count=20, relations=["works_at"])
+    values = found.to_polars()["probability"].to_list()
+    assert values == sorted(values, reverse=True)
+    assert all(0 < value < 1 for value in values)
+    assert found.summary()["expected"] == pytest.approx(sum(values), rel=1e-4)
+    right = {(f"p{i}", f"site{i % 4 % 2}") for i in range(50, 60)}
+    assert {(row["head"], row["tail"]) for row in found.to_list()[:10]} == right
+
+
+def test_a_one_way_relation_is_not_answered_backwards() -> None:
+    graph = named(*(f"p{i} reports_to p{i // 3}" for i in range(1, 60)))
+    known = {(row["tail"], row["head"]) for row in graph.to_polars().to_dicts()}
+    assert not known & {row[::2][:2] for row in rows(graph, count=1000)}
 
 
 @settings(max_examples=30, deadline=None)
