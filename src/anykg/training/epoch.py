@@ -15,7 +15,7 @@ import numpy as np
 from anykg.graph.graph import KnowledgeGraph
 from anykg.graph.split import hold_out
 from anykg.models.recipe import Recipe
-from anykg.seeds import stream
+from anykg.seeds import generator
 from anykg.training.negatives import HEAD, asked_column, corrupt
 from anykg.training.spanning import resplit
 
@@ -60,7 +60,7 @@ def message_graph(graph: KnowledgeGraph, recipe: Recipe, seed: int) -> Knowledge
 def draw_epoch(graphs: Sequence[KnowledgeGraph], recipe: Recipe, seed: int, epoch: int) -> list[Draw]:
     """The batches of an epoch in order, each drawn when called."""
     by_graph = [_draws(graph, recipe, seed, epoch, index) for index, graph in enumerate(graphs)]
-    rng = stream(seed, "order", epoch)
+    rng = generator(seed, "order", epoch)
     if recipe.mixture == "size":
         draws = [draw for part in by_graph for draw in part]
         order = rng.permutation(len(draws)) if len(graphs) > 1 else np.arange(len(draws))
@@ -109,7 +109,7 @@ def _draws(graph: KnowledgeGraph, recipe: Recipe, seed: int, epoch: int, index: 
     targets = targets.astype(np.int64)
     if recipe.inverses:
         targets = np.concatenate([targets, graph.inverted(targets)])
-    order = stream(seed, "targets", epoch, index).permutation(len(targets))
+    order = generator(seed, "targets", epoch, index).permutation(len(targets))
     size = recipe.batch_size or len(targets)
     if recipe.batch_nodes:
         size = min(size, max(recipe.batch_nodes // graph.num_entities, 1))
@@ -120,7 +120,7 @@ def _draws(graph: KnowledgeGraph, recipe: Recipe, seed: int, epoch: int, index: 
         return [partial(draw, targets[part], seed, name) for part, name in zip(parts, names, strict=True)]
     whole = draw(targets, seed, ("negatives", index, 0 if recipe.fixed_negatives else epoch))
     if recipe.batches == "relation":
-        return _one_relation_each(whole, size, stream(seed, "rows", epoch, index))
+        return _one_relation_each(whole, size, generator(seed, "rows", epoch, index))
     return [partial(Batch, messages, whole.rows[part], graph) for part in parts]
 
 
@@ -164,7 +164,7 @@ def _with_negatives(
         sides=recipe.sides,
         inverses=recipe.inverses,
         strict=recipe.strict,
-        random=stream(seed, *names),
+        random=generator(seed, *names),
     )
     return Batch(messages, np.concatenate([targets[:, None], negatives], axis=1), graph)
 
@@ -178,7 +178,7 @@ def _queries(
     names: tuple[str | int, ...],
 ) -> Batch:
     """Targets turned so that the entity asked for is the tail."""
-    column = asked_column(len(targets), recipe.sides, stream(seed, *names))
+    column = asked_column(len(targets), recipe.sides, generator(seed, *names))
     turned = np.where((column == HEAD)[:, None], graph.inverted(targets), targets)
     return Batch(messages, turned[:, None], graph, "tails")
 

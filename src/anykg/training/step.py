@@ -13,7 +13,7 @@ from torch import Tensor
 from anykg.errors import ConfigError
 from anykg.models.base import LinkPredictor
 from anykg.models.recipe import Recipe
-from anykg.seeds import stream
+from anykg.seeds import generator
 from anykg.training.adam import Adam
 from anykg.training.epoch import Batch, facts_between
 from anykg.training.losses import labelled, loss_of, softmax
@@ -93,10 +93,10 @@ def hidden_facts(batch: Batch, recipe: Recipe, seed: int, *, whole: bool) -> np.
     """Facts [G, 3] to remove from the graph; None if these are just the targets of a batch computed as a whole."""
     targets = batch.targets
     hidden = [targets]
-    if recipe.hide_pairs and stream(seed, "hide pairs").random() < recipe.hide_pairs:
+    if recipe.hide_pairs and generator(seed, "hide pairs").random() < recipe.hide_pairs:
         hidden = [facts_between(batch.graph, targets)]
     if recipe.hide:
-        rng = stream(seed, "hide")
+        rng = generator(seed, "hide")
         share = rng.random() * recipe.hide
         hidden.append(batch.graph.triplets[rng.random(len(batch.graph)) < share].astype(np.int64))
     if whole and len(hidden) == 1 and hidden[0] is targets:
