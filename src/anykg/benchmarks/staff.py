@@ -13,8 +13,9 @@ from anykg.graph.graph import KnowledgeGraph
 from anykg.seeds import generator
 
 DEPARTMENTS = (
-    "Finance Legal Marketing Sales Research Design Support Logistics Security Platform Data Procurement"
-).split()
+    *("Finance", "Legal", "Marketing", "Sales", "Research", "Design"),
+    *("Support", "Logistics", "Security", "Platform", "Data", "Procurement"),
+)
 SITES = ("Berlin", "Lyon", "Porto", "Turku", "Graz")
 STAFF, SKILLS, SERVICES = 360, 8, 5
 """People in all, and skills and services of each department."""
