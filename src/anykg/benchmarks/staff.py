@@ -13,18 +13,8 @@ from anykg.graph.graph import KnowledgeGraph
 from anykg.seeds import generator
 
 DEPARTMENTS = (
-    "Finance",
-    "Legal",
-    "Marketing",
-    "Sales",
-    "Research",
-    "Design",
-    "Support",
-    "Logistics",
-    "Security",
-    "Platform",
-    "Data",
-    "Procurement",
+    *("Finance", "Legal", "Marketing", "Sales", "Research", "Design"),
+    *("Support", "Logistics", "Security", "Platform", "Data", "Procurement"),
 )
 SITES = ("Berlin", "Lyon", "Porto", "Turku", "Graz")
 STAFF, SKILLS, SERVICES = 360, 8, 5
