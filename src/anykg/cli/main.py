@@ -14,6 +14,7 @@ from rich.console import Console
 
 from anykg import __version__
 from anykg.cli import (
+    audit,
     check,
     complete,
     data,
@@ -52,6 +53,7 @@ for module in (
     explain,
     complete,
     check,
+    audit,
     schema,
     finetune,
     train,
