@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from anykg.answers.audit import audit as audit
     from anykg.answers.check import check as check
     from anykg.answers.complete import complete as complete
     from anykg.answers.evaluated import evaluate as evaluate
@@ -42,6 +43,7 @@ _LAZY = {
     "Question": "anykg.answers.questions:Question",
     "Result": "anykg.answers.results:Result",
     "Symmetry": "anykg.models.base:Symmetry",
+    "audit": "anykg.answers.audit:audit",
     "check": "anykg.answers.check:check",
     "complete": "anykg.answers.complete:complete",
     "evaluate": "anykg.answers.evaluated:evaluate",

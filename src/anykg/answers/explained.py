@@ -28,9 +28,11 @@ class ExplainedFact(Result):
     explanation: Explanation
 
     def to_polars(self) -> pl.DataFrame:
-        """Return the facts given as reasons: kind (path or clause), number, effect, clause, head, relation, tail."""
+        """Return the facts given as reasons: kind, number, effect, clause, head, relation, tail."""
         content = as_json(self.explanation)
-        rows = [
+        singles = (content["contrast"] or {}).get("facts", [])
+        rows = [("fact", number, single["effect"], None, *single["fact"]) for number, single in enumerate(singles, 1)]
+        rows += [
             (kind, number, reason.get("effect", reason.get("weight")), reason.get("clause"), *fact)
             for kind, key in (("path", "paths"), ("clause", "clauses"))
             for number, reason in enumerate(content[key], 1)

@@ -14,6 +14,7 @@ from rich.console import Console
 
 from anykg import __version__
 from anykg.cli import (
+    audit,
     check,
     complete,
     data,
@@ -53,6 +54,7 @@ for module in (
     explain,
     complete,
     check,
+    audit,
     schema,
     fit,
     train,

@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 import torch
 
+from anykg.answers.explain.contrast import contrast, touching
 from anykg.answers.explain.explanation import Explanation, explain, nearby
+from anykg.answers.explain.matches import Match
 from anykg.answers.explain.neighbourhood import neighbourhood
 from anykg.answers.explain.paths import important_paths, removal_effects
 from anykg.answers.explain.picture import draw, layout
-from anykg.answers.explain.show import as_json, as_text
+from anykg.answers.explain.show import as_json, as_text, sentence
 from anykg.errors import ConfigError
 from anykg.graph.graph import KnowledgeGraph
 from anykg.io.catalog import load_graph
@@ -19,6 +21,7 @@ from anykg.models.nbf.nbfnet import NBFNet, NBFNetConfig
 from anykg.models.registry import MODELS
 from anykg.models.store import load_model
 from anykg.models.uqer import UQER
+from anykg.rules.clause import parse
 from graphs import named, random_graph
 
 
@@ -183,3 +186,47 @@ def test_nearby_facts_touch_the_neighbourhood_and_are_others() -> None:
     assert len(drawn) == 3
     assert graph.contains(drawn).all()
     assert not graph.with_triplets(reasons).contains(drawn).any()
+
+
+def test_the_named_fact_matters_most_of_all_nearby(atlas: KnowledgeGraph) -> None:
+    """Every fact nearby is removed by hand; none shrinks the lead more than the one that is named."""
+    model = load_model("anykg-small")
+    row = np.array(
+        [
+            atlas.entities.index("Kosovo"),
+            atlas.relations.index("in UN regional group"),
+            atlas.entities.index("Eastern European Group"),
+        ]
+    )
+    found = contrast(model, atlas, row, tested=24)
+    assert found is not None
+    assert found.lead > 0
+    assert found.tested == 24 < found.nearby
+    both = torch.from_numpy(np.stack([row, [row[0], row[1], found.other]]))
+    effects = []
+    with torch.no_grad():
+        for fact in touching(atlas, np.array([row[0], row[2], found.other])):
+            answer, other = model.score_triplets(
+                model.encode(atlas.subset(np.arange(len(atlas)) != fact)), both
+            ).tolist()
+            effects.append(found.lead - (answer - other))
+    assert found.facts[0].effect == pytest.approx(max(effects), abs=1e-4)
+
+
+def test_a_better_known_answer_is_named() -> None:
+    graph = named(*(f"p{i} in d{i % 2}" for i in range(12)), *(f"p{i} likes p{(i + 2) % 12}" for i in range(12)))
+    model = load_model("rulebook")
+    row = (graph.entities.index("p0"), graph.relations.index("in"), graph.entities.index("d1"))
+    found = explain(model, graph, row, draws=0)
+    assert found.contrast is not None
+    assert [graph.entities[entity] for entity, _ in found.contrast.known] == ["d0"]
+    assert "A better answer is already known: p0 in d0" in as_text(found)
+
+
+def test_clauses_are_told_in_the_words_of_the_graph() -> None:
+    graph = named("a knows b", "b lives_in c", "d knows e", "e lives_in f", "d lives_in f")
+    a, b, c = (graph.entities.index(name) for name in "abc")
+    knows, lives = graph.relations.index("knows"), graph.relations.index("lives_in")
+    facts = np.array([[b, lives, c], [a, knows, b]])
+    match = Match(parse("(E1, C2, E3) & (E3, C1, E2) => (E1, C1, E2)"), facts, support=153, body=203)
+    assert sentence(graph, match, a) == "a knows b, which lives_in c; of 203 such pairs 153 agree"

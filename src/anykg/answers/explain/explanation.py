@@ -1,4 +1,4 @@
-"""Explain one triplet's score: paths, clauses, and the test of both.
+"""Explain one triplet's score: single facts, paths, clauses, and a test of them.
 
 The triplet itself is taken out of the graph if it is known, so that it does not explain itself. The facts that are
 given as reasons are removed, and the score taken again on what is left; beside it, the score with as many random facts
@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
+from anykg.answers.explain.contrast import Contrast, contrast
 from anykg.answers.explain.matches import Match, matches
 from anykg.answers.explain.neighbourhood import neighbourhood
 from anykg.answers.explain.paths import RELEVANT_FACTS, Path, important_paths, reads_paths
@@ -52,6 +53,8 @@ class Explanation:
     """Of the facts of the paths, or of the matches where there are no paths."""
     random: tuple[Removal, ...]
     """As many facts from around the two entities, drawn at random."""
+    contrast: Contrast | None = None
+    """With the best other tail; None if there is none."""
 
 
 def explain(
@@ -96,6 +99,7 @@ def explain(
         matches=tuple(implied),
         removal=_removed(model, rest, asked, reasons),
         random=tuple(others),
+        contrast=contrast(model, rest, asked),
     )
 
 

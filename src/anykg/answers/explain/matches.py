@@ -1,7 +1,7 @@
 """The clauses that imply a triplet, each with the facts it does so by.
 
-Clauses whose relations are filled in are rules of this graph: of those with paths of one or two steps, how often they
-hold here is shown. Of each clause the grounding that holds most often is kept.
+Clauses whose relations are filled in are rules of this graph: how often those with a path hold here is counted, from
+all entities or a sample. Of each clause the grounding that holds most often is kept.
 """
 
 from __future__ import annotations
@@ -16,12 +16,15 @@ from anykg.models.base import LinkPredictor
 from anykg.models.uqer import UQER
 from anykg.rules.clause import Clause
 from anykg.rules.evidence import features
-from anykg.rules.ground import rule_table
+from anykg.rules.kernels.joins import NONE, adjacency, count_bodies
 from anykg.rules.match import groundings, is_implied
-from anykg.rules.shapes import HALF_LINKS, LONGEST_REPEAT, path_clauses, path_steps
+from anykg.rules.named import LONGEST
+from anykg.rules.shapes import HALF_LINKS, path_clauses, path_steps
 
-TRIED = 64
+TRIED = 16
 """Groundings of a clause among which the best is looked for."""
+STARTS, WORK = 2000, 1_000_000
+"""Entities from which a rule is counted, and facts read, at most."""
 
 
 @dataclass(frozen=True)
@@ -68,10 +71,16 @@ def matches(model: LinkPredictor, graph: KnowledgeGraph, triplet: np.ndarray, co
 def _held(
     graph: KnowledgeGraph, clause: Clause, steps: int, relations: tuple[int, ...]
 ) -> tuple[int, int] | tuple[None, None]:
-    if not 1 <= steps <= LONGEST_REPEAT:
+    """How many pairs the path joins that have the head's relation, and how many it joins."""
+    if not steps:
         return None, None
     directions, variables = path_steps(clause)
-    return rule_table(graph, steps).counts(directions, tuple(relations[v] for v in variables), relations[0])
+    body = np.full((1, LONGEST), NONE, np.int64)
+    for step, variable in enumerate(variables):
+        body[0, step] = relations[variable] + (graph.num_relations if directions >> step & 1 else 0)
+    pairs, rows, _ = count_bodies(graph.derive(adjacency), body, STARTS, WORK)
+    mine = rows[rows[:, 1] == relations[0], 2]
+    return int(mine.sum()), int(pairs[0])
 
 
 def _names_head(clause: Clause) -> bool:

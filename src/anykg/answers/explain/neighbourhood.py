@@ -6,6 +6,7 @@ are computed on the part that matters most: facts on the shortest walks from hea
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -29,26 +30,31 @@ class Neighbourhood(NamedTuple):
         return np.stack([self.entities[facts[:, 0]], facts[:, 1], self.entities[facts[:, 2]]], axis=1).astype(np.int64)
 
 
-def neighbourhood(graph: KnowledgeGraph, triplet: np.ndarray, most: int) -> Neighbourhood:
-    """The facts through which the shortest walks between the two ends go, at most so many; all if there are no more."""
+def neighbourhood(graph: KnowledgeGraph, triplet: np.ndarray, most: int, also: Sequence[int] = ()) -> Neighbourhood:
+    """The facts through which the shortest walks between the two ends go, at most so many; all if there are no more.
+
+    Walks to the entities `also` count like those to the tail.
+    """
     head, relation, tail = (int(part) for part in triplet)
-    lengths = _walk_lengths(graph, head, tail)
+    lengths = _walk_lengths(graph, head, (tail, *also))
     if len(graph) <= most:
         return Neighbourhood(graph, np.array([head, relation, tail]), np.arange(graph.num_entities), lengths)
     facts = graph.triplets[np.sort(np.argpartition(lengths, most)[:most])]
-    entities, ids = np.unique(np.concatenate([[head, tail], facts[:, 0], facts[:, 2]]), return_inverse=True)
-    heads, tails = np.split(ids[2:], 2)
+    kept = [head, tail, *also]
+    entities, ids = np.unique(np.concatenate([kept, facts[:, 0], facts[:, 2]]), return_inverse=True)
+    heads, tails = np.split(ids[len(kept) :], 2)
     small = KnowledgeGraph(
         np.stack([heads, facts[:, 1], tails], axis=1), graph.entities.take(entities), graph.relations
     )
     moved = np.array([ids[0], relation, ids[1]])
-    return Neighbourhood(small, moved, entities, _walk_lengths(small, int(ids[0]), int(ids[1])))
+    return Neighbourhood(small, moved, entities, _walk_lengths(small, int(ids[0]), ids[1 : len(kept)].tolist()))
 
 
-def _walk_lengths(graph: KnowledgeGraph, head: int, tail: int) -> np.ndarray:
-    """The length [E] of the shortest walk from head to tail through each fact, in either direction."""
+def _walk_lengths(graph: KnowledgeGraph, head: int, tails: Sequence[int]) -> np.ndarray:
+    """The length [E] of the shortest walk from head to one of the tails through each fact, in either direction."""
     starts, _, ends = graph.triplets.T
-    from_head, from_tail = _distances(graph, head), _distances(graph, tail)
+    from_head = _distances(graph, head)
+    from_tail = np.min([_distances(graph, tail) for tail in tails], axis=0)
     lengths: np.ndarray = 1 + np.minimum(from_head[starts] + from_tail[ends], from_head[ends] + from_tail[starts])
     return lengths
 

@@ -6,10 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from anykg.answers.explain.contrast import Contrast
 from anykg.answers.explain.explanation import Explanation
 from anykg.answers.explain.matches import Match
 from anykg.answers.explain.paths import Path
 from anykg.graph.graph import KnowledgeGraph
+
+NOBODY = -1
 
 
 def as_json(explanation: Explanation) -> dict[str, Any]:
@@ -20,6 +23,7 @@ def as_json(explanation: Explanation) -> dict[str, Any]:
         "known": explanation.known,
         "score": explanation.score,
         "rank": explanation.rank,
+        "contrast": None if explanation.contrast is None else _contrast_json(graph, explanation.contrast),
         "paths": [
             {"facts": _facts(graph, path.facts), "worth": path.worth, "effect": path.effect}
             for path in explanation.paths
@@ -27,6 +31,7 @@ def as_json(explanation: Explanation) -> dict[str, Any]:
         "clauses": [
             {
                 "clause": str(match.clause),
+                "sentence": sentence(graph, match, int(explanation.triplet[0])),
                 "facts": _facts(graph, match.facts),
                 "support": match.support,
                 "body": match.body,
@@ -50,16 +55,17 @@ def as_text(explanation: Explanation) -> str:
         f"({', '.join(_names(graph, explanation.triplet))})",
         f"score {explanation.score:.2f}, place {explanation.rank:g} of {explanation.candidates:,}{known}",
     ]
+    if explanation.contrast is not None:
+        lines += _contrast_lines(graph, explanation)
     if explanation.paths:
         lines += ["", "The score depends on these paths (by how much it falls as they are removed in turn):"]
         lines += [f"  {-path.effect:+.2f}  {_walk(graph, path)}" for path in explanation.paths]
     lines += [
         "",
-        "Clauses that imply it, and the facts they do so by:" if explanation.matches else "No clause implies it.",
+        "What speaks for it in this graph:" if explanation.matches else "No clause implies it.",
     ]
-    for match in explanation.matches:
-        lines += [f"  {match.clause}{_how_often(match)}"]
-        lines += [f"      ({', '.join(fact)})" for fact in _facts(graph, match.facts)]
+    head = int(explanation.triplet[0])
+    lines += [f"  {sentence(graph, match, head)}" for match in explanation.matches]
     lines += ["", *_test(explanation)]
     return "\n".join(lines)
 
@@ -86,13 +92,69 @@ def _test(explanation: Explanation) -> list[str]:
     return lines
 
 
-def _how_often(match: Match) -> str:
-    parts = []
-    if match.weight is not None:
-        parts.append(f"{match.weight:+.2f} to the score")
-    if match.support is not None and match.body is not None:
-        parts.append(f"holds for {match.support:,} of {match.body:,} such pairs here")
-    return f"  [{'; '.join(parts)}]" if parts else ""
+def sentence(graph: KnowledgeGraph, match: Match, head: int) -> str:
+    """A clause in the graph's words: the facts along the path from the head, and how often such facts agree."""
+    text, last = "", NOBODY
+    for fact in _along(match.facts, head):
+        subject, relation, thing = _names(graph, fact)
+        linked = bool(text) and int(fact[0]) == last
+        text += f", which {relation} {thing}" if linked else f"{' and ' if text else ''}{subject} {relation} {thing}"
+        last = int(fact[2])
+    if match.support is not None and match.body:
+        text += f"; of {match.body:,} such pairs {match.support:,} agree"
+    return text if match.weight is None else f"{text} ({match.weight:+.2f} to the score)"
+
+
+def _along(facts: np.ndarray, start: int) -> list[np.ndarray]:
+    """Facts in the order of a walk from an entity, as far as they join."""
+    left, ordered, at = list(facts), [], start
+    while left:
+        joined = [place for place, fact in enumerate(left) if at in (int(fact[0]), int(fact[2]))]
+        fact = left.pop(joined[0] if joined else 0)
+        at = int(fact[2]) if int(fact[0]) == at else int(fact[0])
+        ordered.append(fact)
+    return ordered
+
+
+def _contrast_lines(graph: KnowledgeGraph, explanation: Explanation) -> list[str]:
+    found = explanation.contrast
+    assert found is not None
+    head, relation, tail = _names(graph, explanation.triplet)
+    other = graph.entities.label(found.other)
+    lines = []
+    if found.known:
+        best = graph.entities.label(found.known[0][0])
+        lines.append(f"A better answer is already known: {head} {relation} {best} (score {found.known[0][1]:.2f}).")
+    if found.lead >= 0:
+        lines += ["", f"Why {tail} and not {other} (score {found.other_score:.2f}, behind by {found.lead:.2f})?"]
+    else:
+        lines += ["", f"The model prefers {other} (score {found.other_score:.2f}, ahead by {-found.lead:.2f})."]
+    for single in found.facts:
+        subject, kind, thing = _names(graph, single.fact)
+        lines.append(
+            f"  Without ({subject}, {kind}, {thing}) the lead is {single.score - single.other:+.2f} "
+            f"instead of {found.lead:+.2f}."
+        )
+    if not found.facts:
+        lines.append(f"  None of {found.tested:,} single facts near them makes a difference.")
+    elif found.tested < found.nearby:
+        lines.append(f"  ({found.tested:,} of {found.nearby:,} facts near them were tested.)")
+    return lines
+
+
+def _contrast_json(graph: KnowledgeGraph, found: Contrast) -> dict[str, Any]:
+    return {
+        "other": graph.entities.label(found.other),
+        "score": found.other_score,
+        "lead": found.lead,
+        "tested": found.tested,
+        "nearby": found.nearby,
+        "facts": [
+            {"fact": list(_names(graph, single.fact)), "lead": single.score - single.other, "effect": single.effect}
+            for single in found.facts
+        ],
+        "known": [{"answer": graph.entities.label(entity), "score": score} for entity, score in found.known],
+    }
 
 
 def _walk(graph: KnowledgeGraph, path: Path) -> str:

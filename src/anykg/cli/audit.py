@@ -1,0 +1,61 @@
+"""`anykg audit`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from anykg.cli.options import DataDir, GraphName, Rows, RowsOut
+from anykg.cli.reading import Reading, takes_reading
+
+EXAMPLES = """
+List the known facts that the rest of the graph contradicts, least plausible first, with the reason.
+
+The facts are hidden in parts, and each part is judged by the others: by vectors and rules fitted to them, and by what
+they say of each relation. Says how long it takes before it starts.
+
+Examples:
+
+  anykg audit facts.tsv
+
+  anykg audit facts.tsv --relations "works for" --top 20 --out suspicious.tsv
+
+  anykg audit FB15k-237 --minutes 20
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("audit", help=EXAMPLES)(audit)
+
+
+@takes_reading()
+def audit(
+    graph: GraphName,
+    top: Annotated[int, typer.Option(help="Number of facts.", min=1)] = 100,
+    relations: Annotated[list[str] | None, typer.Option(help="Only list facts of this relation (repeatable).")] = None,
+    folds: Annotated[int, typer.Option(help="Parts in which the facts are hidden.", min=2)] = 10,
+    minutes: Annotated[
+        float | None, typer.Option(help="Time to take, about; default 1, and 1 more for every 15,000 facts, up to 20.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Draws the parts.")] = 0,
+    format: Rows = None,
+    out: RowsOut = None,
+    *,
+    reading: Reading,
+    data_dir: DataDir = None,
+) -> None:
+    from anykg.answers.audit import audit as run
+    from anykg.answers.audit import default_minutes
+    from anykg.cli.loading import graph_named
+    from anykg.cli.output import chosen_format, note, write_result
+    from anykg.cli.progress import progress_bar
+
+    written_as = chosen_format(format, out, graph)
+    loaded = graph_named(graph, data_dir, reading)
+    time = default_minutes(loaded) if minutes is None else minutes
+    note(f"{len(loaded):,} facts in {folds} parts, about {time:.0f} min.")
+    with progress_bar("auditing") as advance:
+        found = run(loaded, count=top, relations=relations, folds=folds, minutes=time, seed=seed, progress=advance)
+    write_result(found, written_as, out, nothing="No facts of these relations.")
