@@ -27,7 +27,7 @@ from anykg.seeds import torch_generator
 BEST, DRAWN = 32, 128
 """Candidates of a question: the best so many of every component, and so many drawn from all others."""
 SCORES_AT_ONCE = 1 << 22
-STRENGTHS = (1.0, 3.0, 10.0, 30.0)
+STRENGTHS = (1.0, 5.0, 25.0)
 """Shrinkages of the corrections that are tried, as questions' worth of prior."""
 RIDGE = 2.0
 """Shrinkage of the weights themselves."""
@@ -131,10 +131,10 @@ def ask(
         progress(min(start + size, len(order)), len(order))
     joined = Scored(
         np.concatenate([part.questions for part in parts]),
-        torch.cat([part.candidates for part in parts]),
-        torch.cat([part.values for part in parts]),
-        torch.cat([part.offsets for part in parts]),
-        torch.cat([part.also_right for part in parts]),
+        _padded([part.candidates for part in parts], 0),
+        _padded([part.values for part in parts], 0.0),
+        _padded([part.offsets for part in parts], -torch.inf),
+        _padded([part.also_right for part in parts], False),
         np.concatenate([part.ranks for part in parts]),
         np.concatenate([part.known for part in parts]),
     )
@@ -150,17 +150,32 @@ def _candidates(asked: np.ndarray, scores: list[Tensor], seen: Ragged, known: Ra
     other[torch.from_numpy(known.rows), torch.from_numpy(known.values.astype(np.int64))] = True
     other[rows, answers] = False
     ranks = np.stack([rank(part, answers, other | ~novel).by(Ties.REALISTIC) for part in scores], axis=1)
-    best = [part.masked_fill(~novel, -torch.inf).topk(min(BEST, width), dim=1).indices for part in scores]
-    drawn = torch.randint(width, (count, min(DRAWN, width)), generator=rng)
+    if width <= DRAWN + BEST * len(scores):  # take them all
+        best, drawn = [torch.arange(width).expand(count, -1)], torch.zeros(count, 0, dtype=torch.int64)
+    else:
+        best = [part.masked_fill(~novel, -torch.inf).topk(BEST, dim=1).indices for part in scores]
+        drawn = torch.randint(width, (count, DRAWN), generator=rng)
     ids = torch.cat([answers[:, None], *best, drawn], 1)  # [B, K]
     fresh = _first(ids) & novel.gather(1, ids)
-    sampled = torch.zeros_like(fresh)
-    sampled[:, -drawn.shape[1] :] = fresh[:, -drawn.shape[1] :]
+    sampled = fresh & (torch.arange(ids.shape[1]) >= ids.shape[1] - drawn.shape[1])
     others = (novel.sum(1) - (fresh & ~sampled).sum(1)).clamp(min=1)
     stands_for = (others / sampled.sum(1).clamp(min=1)).log()[:, None]
     offsets = torch.where(sampled, stands_for, 0.0).masked_fill(~fresh, -torch.inf)
+    used = torch.argsort(fresh.logical_not().byte(), dim=1, stable=True)[:, : int(fresh.sum(1).max())]
+    ids, offsets = ids.gather(1, used), offsets.gather(1, used)
     values = torch.stack([part.gather(1, ids) for part in scores], -1)
     return Scored(asked, ids, values, offsets, other.gather(1, ids), ranks, np.diff(seen.offsets))
+
+
+def _padded(parts: list[Tensor], value: float) -> Tensor:
+    """Tensors [B, K, ...] of different K one below the other, filled up with a value."""
+    width = max(part.shape[1] for part in parts)
+    filled = []
+    for part in parts:
+        whole = part.new_full((part.shape[0], width, *part.shape[2:]), value)
+        whole[:, : part.shape[1]] = part
+        filled.append(whole)
+    return torch.cat(filled)
 
 
 def _first(ids: Tensor) -> Tensor:
