@@ -42,6 +42,8 @@ VIEWS = {
     "review": {"view": "review"},
     "review-list": {"view": "review", "mode": "list"},
 }  # fmt: skip
+HIDE_PATHS = "document.querySelectorAll('code').forEach((c) => { c.textContent = c.textContent.split('/').at(-1); })"
+"""Paths of the machine that makes the pictures do not belong into them."""
 DOCS = [("ask", "desktop"), ("why", "desktop"), ("explore-open", "desktop"), ("health", "desktop"),
         ("review", "desktop"), ("ask", "phone")]  # fmt: skip
 
@@ -114,6 +116,7 @@ def main() -> None:
                         continue
                     page.goto(f"{root}?{urlencode({'g': 'atlas'} | query)}")
                     settle(page, name)
+                    page.evaluate(HIDE_PATHS)
                     suffix = "" if arguments.docs and size == "desktop" else f"-{size}"
                     suffix += "" if theme == "light" else f"-{theme}"
                     page.screenshot(path=arguments.out / f"{name}{suffix}.png", full_page=not arguments.docs)

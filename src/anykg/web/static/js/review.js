@@ -222,5 +222,5 @@ function Export({ graph, progress }) {
   return html`<div class="card stack tight"><h2>Export</h2><p class="muted small">The accepted facts. Decisions are kept in <code class="wrap">${graph.decisions_file}</code>.</p>
     <div class="field"><label for="export-format">Format</label><select id="export-format" class="select" value=${format} onChange=${(event) => setFormat(event.target.value)}>
       <option value="tsv">TSV</option><option value="nquads">N-Quads with provenance</option><option value="quickstatements">QuickStatements</option><option value="kgx">KGX edges</option><option value="jsonl">All decisions (JSON lines)</option></select></div>
-    <a class="button" href=${address} download>Download${progress?.accepted ? ` (${count(progress.accepted)})` : ""}</a></div>`;
+    ${progress?.accepted || format === "jsonl" ? html`<a class="button" href=${address} download>Download${format === "jsonl" ? "" : ` (${count(progress.accepted)})`}</a>` : html`<p class="muted small">Nothing is accepted yet.</p>`}</div>`;
 }
