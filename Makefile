@@ -2,15 +2,18 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
-PIP    := $(BIN)/python -m pip install --quiet --constraint constraints.txt
+# Byte code is made when a module is first used, not for all of them: 150 MB less.
+PIP    := $(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt
 
 .PHONY: demo test lint check bench clean
 
-# What anykg needs to run. torch comes first and pinned: an unpinned torch would pull the CUDA build.
+# What anykg needs to run. torch comes first and pinned: an unpinned torch would pull the CUDA build. Its C++ tests and
+# headers, another 150 MB, are of no use here.
 $(VENV)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) torch
 	$(PIP) --editable .
+	rm -rf $(VENV)/lib/python*/site-packages/torch/test $(VENV)/lib/python*/site-packages/torch/include
 	touch $@
 
 # And its tests: all extras, which take several times as much disk.

@@ -19,7 +19,7 @@ from anykg.graph.bfs import multi_source_bfs
 from anykg.graph.distances import adjacency, triplet_distances
 from anykg.graph.graph import KnowledgeGraph
 from anykg.graph.vocabulary import Vocabulary
-from anykg.seeds import stream
+from anykg.seeds import generator
 
 
 def measure() -> dict[str, float]:
@@ -32,7 +32,7 @@ def measure() -> dict[str, float]:
     scipy_seconds = _best(lambda: sp.csgraph.shortest_path(matrix, unweighted=True), repeats=3)
     ours = _best(lambda: multi_source_bfs(edges.offsets, edges.neighbours, everyone), repeats=20)
 
-    random = stream(0, "distances")
+    random = generator(0, "distances")
     positives = random.permutation(graph.triplets)[:200]
     corrupted = positives.repeat(4, axis=0)
     corrupted[:, 2] = random.integers(graph.num_entities, size=len(corrupted))
@@ -76,7 +76,7 @@ def _graph() -> KnowledgeGraph:
     if folder and path.exists():
         return KnowledgeGraph.from_polars(pl.read_csv(path, separator=" ", has_header=False, infer_schema=False))
     print("ANYKG_DATA does not lead to EN-FR: a random graph of its size stands in.")
-    random = stream(0, "stand-in")
+    random = generator(0, "stand-in")
     popular = 1 / (1 + np.arange(4962.0))
     ends = random.choice(4962, size=(2, 25_000), p=popular / popular.sum())
     triplets = np.stack([ends[0], random.integers(100, size=25_000), ends[1]], axis=1)

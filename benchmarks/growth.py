@@ -24,7 +24,7 @@ import torch
 from anykg.graph.graph import KnowledgeGraph
 from anykg.graph.vocabulary import Vocabulary
 from anykg.models.nbf.ultra import Ultra
-from anykg.seeds import stream
+from anykg.seeds import generator
 
 TRIPLETS = (5_000, 20_000, 50_000, 200_000, 500_000, 2_000_000, 10_000_000)
 RELATIONS = 200
@@ -85,11 +85,11 @@ def _ask(model: Ultra, graph: KnowledgeGraph, encoded: object = None) -> None:
 def _graph(count: int) -> KnowledgeGraph:
     """Facts between entities of skewed degree; a relation joins two ranges of entities, as types would have it."""
     entities = max(count // 10, 10)
-    random = stream(0, "growth", count)
+    random = generator(0, "growth", count)
     relations = random.integers(RELATIONS, size=count)
     ends = []
     for side in range(2):
-        first = stream(0, "range", side).integers(entities, size=RELATIONS)[relations]
+        first = generator(0, "range", side).integers(entities, size=RELATIONS)[relations]
         skewed = (random.random(count) ** 3 * entities / 10).astype(np.int64)
         ends.append((first + skewed) % entities)
     triplets = np.stack([ends[0], relations, ends[1]], axis=1)

@@ -17,13 +17,12 @@ import numpy as np
 import polars as pl
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from anykg.graph.graph import KnowledgeGraph
 from anykg.graph.vocabulary import Vocabulary
-from anykg.models.ingram.ingram import AttentionLayer, Edges, InGram
-from anykg.models.ingram.segment import Arrivals
-from anykg.seeds import stream
+from anykg.models.ingram import reference
+from anykg.models.ingram.ingram import Edges, InGram
+from anykg.seeds import generator
 from anykg.training.negatives import corrupt
 from anykg.training.spanning import resplit
 from benchmarks.fresh import in_fresh_process
@@ -35,39 +34,7 @@ class LiteralInGram(InGram):
     """The same model with every product taken per edge."""
 
     def represent(self, edges: Edges, entities: Tensor, relations: Tensor) -> tuple[Tensor, Tensor]:
-        kinds, states = self.relation_in(relations), self.entity_in(entities)
-        for layer in self.relation_layers:
-            kinds = _literal_layer(layer, edges.relations, kinds, None)
-        for layer in self.entity_layers:
-            states = _literal_layer(layer, edges.entities, states, kinds)
-        return self.entity_out(states), self.relation_out(kinds)
-
-
-def _literal_layer(layer: AttentionLayer, edges: Arrivals, states: Tensor, vectors: Tensor | None) -> Tensor:
-    receivers, senders, kinds = (torch.from_numpy(ids).long() for ids in (edges.receivers, edges.senders, edges.kinds))
-    heads = layer.shape[0]
-    attention, value = list(layer.node_weight[:2]), [layer.node_weight[2]]
-    if vectors is None:
-        extra, of_edge = layer.bins[kinds], states.new_zeros(len(kinds), 0)
-    else:
-        degrees = torch.bincount(receivers, minlength=len(states)).clamp(min=1)[:, None]
-        own = states.new_zeros(len(states), vectors.shape[1]).index_add(0, receivers, vectors[kinds]) / degrees
-        everyone = torch.arange(len(states))
-        of_edge, extra = torch.cat([vectors[kinds], own]), torch.zeros(1, 1)
-        receivers, senders = torch.cat([receivers, everyone]), torch.cat([senders, everyone])
-        attention.append(layer.kind_weight[0])
-        value.append(layer.kind_weight[1])
-    rows = torch.cat([states[receivers], states[senders], of_edge], dim=1)
-    rows = F.leaky_relu(F.linear(rows, torch.cat(attention, dim=1), layer.node_bias[0]), 0.2)  # [E, W]
-    logits = (rows.view(len(rows), heads, -1) * layer.vector).sum(-1) + extra  # [E, H]
-    empty = states.new_full((len(states), heads), -torch.inf)
-    highest = empty.scatter_reduce(0, receivers[:, None].expand_as(logits), logits.detach(), "amax")
-    weights = (logits - highest[receivers]).exp()
-    weights = weights / torch.zeros_like(empty).index_add(0, receivers, weights)[receivers]
-    values = F.linear(torch.cat([states[senders], of_edge], dim=1), torch.cat(value, dim=1), layer.node_bias[1])
-    messages = weights[..., None] * values.view(len(rows), heads, -1)  # [E, H, D]
-    sums = messages.new_zeros(len(states), *messages.shape[1:]).index_add(0, receivers, messages)
-    return (sums.flatten(1) + F.linear(states, layer.node_weight[3], layer.node_bias[2])).relu()
+        return reference.represent(self, edges, entities, relations)
 
 
 def measure() -> dict[str, float]:
@@ -127,7 +94,7 @@ def _epochs(model: InGram, graph: KnowledgeGraph) -> Callable[[], None]:
             sides=recipe.sides,
             inverses=False,
             strict=recipe.strict,
-            random=stream(0, "negatives", epoch),
+            random=generator(0, "negatives", epoch),
         )
         rows = torch.from_numpy(np.concatenate([targets[:, None], negatives], axis=1))  # [B, 1 + K, 3]
         scores = model.training_scores(messages, rows, epoch)
@@ -146,7 +113,7 @@ def _graph() -> KnowledgeGraph:
     if folder and path.exists():
         return KnowledgeGraph.from_polars(pl.read_csv(path, separator=" ", has_header=False, infer_schema=False))
     print("ANYKG_DATA does not lead to EN-FR: a random graph of its size stands in.")
-    random = stream(0, "stand-in")
+    random = generator(0, "stand-in")
     popular = 1 / (10 + np.arange(4962.0))
     ends = random.choice(4962, size=(2, 31_000), p=popular / popular.sum())
     triplets = np.stack([ends[0], random.integers(122, size=31_000), ends[1]], axis=1)

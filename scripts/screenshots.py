@@ -64,7 +64,8 @@ def server() -> Iterator[str]:
 def settle(page: Page, view: str) -> None:
     """Wait until nothing is loading any more."""
     page.wait_for_load_state("networkidle")
-    page.wait_for_function("!document.querySelector('.loading, .starting')", timeout=120_000)
+    while page.evaluate("Boolean(document.querySelector('.loading, .starting'))"):
+        page.wait_for_timeout(100)
     if view.startswith("explore"):
         page.wait_for_timeout(1200)
 

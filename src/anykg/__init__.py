@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from anykg.answers.complete import complete as complete
     from anykg.answers.evaluated import evaluate as evaluate
     from anykg.answers.explained import explain as explain
+    from anykg.answers.fit import fit as fit
     from anykg.answers.predict import predict as predict
     from anykg.answers.questions import Question as Question
     from anykg.answers.results import Result as Result
@@ -47,6 +48,7 @@ _LAZY = {
     "complete": "anykg.answers.complete:complete",
     "evaluate": "anykg.answers.evaluated:evaluate",
     "explain": "anykg.answers.explained:explain",
+    "fit": "anykg.answers.fit:fit",
     "load_model": "anykg.models.store:load_model",
     "predict": "anykg.answers.predict:predict",
     "read_graph": "anykg.io.catalog:as_graph",

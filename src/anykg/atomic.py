@@ -1,6 +1,6 @@
-"""Files that are whole or absent: written beside their place under another name, then renamed.
+"""Atomic file writes: to a temporary file in the same folder, which is then renamed.
 
-A full disk, an error or a kill leaves what was there before.
+A full disk, an error or a kill leaves the previous file untouched.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def atomic_path(path: Path | str) -> Iterator[Path]:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
         os.close(handle)
     except OSError as error:
-        raise InputError(f"{path}: cannot be written ({error.strerror}). Choose another place.") from error
+        raise InputError(f"{path}: cannot be written ({error.strerror}); choose another path.") from error
     temporary = Path(name)
     try:
         yield temporary
@@ -35,18 +35,18 @@ def atomic_path(path: Path | str) -> Iterator[Path]:
         temporary.replace(path)
     except OSError as error:
         raise InputError(
-            f"{path}: could not be written ({error.strerror or error}); what was there before is unchanged."
+            f"{path}: could not be written ({error.strerror or error}); the previous file is unchanged."
         ) from error
     finally:
         temporary.unlink(missing_ok=True)
 
 
 def write_text(path: Path | str, text: str) -> None:
-    """Write UTF-8 text, whole or not at all."""
+    """Write UTF-8 text, completely or not at all."""
     with atomic_path(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
 def write_json(path: Path | str, value: Mapping[str, Any]) -> None:
-    """Write a JSON object with one key a line, whole or not at all."""
+    """Write an indented JSON object, completely or not at all."""
     write_text(path, json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n")

@@ -29,6 +29,3 @@ def generator(seed: int, *names: str | int) -> np.random.Generator:
 def torch_generator(seed: int, *names: str | int) -> torch.Generator:
     """Return a torch generator (CPU), named so that draws for different purposes are independent."""
     return torch.Generator().manual_seed(derive(seed, *names))
-
-
-stream, torch_stream = generator, torch_generator  # the old names, until all callers use the new ones

@@ -1,4 +1,4 @@
-"""Settings as frozen dataclasses: described by their field docstrings, read from text, kept as JSON.
+"""Settings as frozen dataclasses: documented by field docstrings, parsed from text, stored as JSON.
 
 A field is an int, float, bool, str or a Literal of strings.
 """
@@ -18,7 +18,7 @@ S = TypeVar("S")
 
 
 class Setting(NamedTuple):
-    """One field as a user sees it."""
+    """A field as the user sees it."""
 
     name: str
     kind: str
@@ -27,7 +27,7 @@ class Setting(NamedTuple):
 
 
 def describe(settings: type) -> list[Setting]:
-    """The fields of a settings class with the docstring below each."""
+    """Return the fields of a settings class, each with the docstring below it."""
     body = ast.parse(textwrap.dedent(inspect.getsource(settings))).body[0]
     assert isinstance(body, ast.ClassDef)
     docs: dict[str, str] = {}
@@ -42,7 +42,7 @@ def describe(settings: type) -> list[Setting]:
 
 
 def changed(settings: S, values: Mapping[str, Any]) -> S:
-    """The settings with some fields replaced, each given as a value or as text."""
+    """Return the settings with some fields replaced, each given as a value or as text."""
     hints = get_type_hints(type(settings))
     names = [field.name for field in dataclasses.fields(settings)]  # type: ignore[arg-type]
     for name in values:
@@ -58,9 +58,9 @@ def unknown_setting(name: str, names: Sequence[str]) -> SettingError:
 
 
 def from_json(settings: type[S], values: Mapping[str, Any]) -> S:
-    """Settings from what `dataclasses.asdict` wrote; unknown fields are refused by name.
+    """Restore settings from what `dataclasses.asdict` returned; unknown fields raise `ConfigError`.
 
-    A field that came later has its default, which must leave everything as it was before there was such a field.
+    A field added later gets its default, which must reproduce the behaviour from before the field existed.
     """
     unknown = sorted(set(values) - {field.name for field in dataclasses.fields(settings)})  # type: ignore[arg-type]
     if unknown:

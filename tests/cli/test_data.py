@@ -144,6 +144,43 @@ def test_fetch_says_what_is_not_verified(run, tmp_path):
     assert "not verified" in run("fetch", "yago3-10", "--data-dir", tmp_path)
 
 
-@pytest.mark.parametrize("command", ["list", "stats", "fetch"])
+def test_stats_as_json_says_how_the_file_was_parsed(run, facts):
+    read = json.loads(run("stats", facts, "--format", "json", "--drop", "knows"))["read"]
+    assert (read["format"], read["separator"], read["columns"]) == ("delimited", "comma", "hrt")
+    assert read["left_out"] == {"facts of relations that were not asked for": 1}
+
+
+def test_formats_are_listed(run):
+    assert {"tsv", "ttl", "graphml", "kgtk"} <= {row["name"] for row in json.loads(run("formats", "--format", "json"))}
+    assert "GraphML" in run("formats")
+
+
+def test_convert_and_diff(run, facts, tmp_path):
+    assert "Wrote 3 facts" in run("convert", facts, tmp_path / "facts.ttl")
+    assert "0 facts added, 0 removed" in run("diff", facts, tmp_path / "facts.ttl")
+    (tmp_path / "new.csv").write_text("a,likes,b\nb,knows,c\nd,knows,c\n")
+    result = json.loads(run("diff", facts, tmp_path / "new.csv", "--format", "json"))
+    assert result["summary"]["new_entities"] == ["d"]
+    assert [(row["change"], row["head"], row["tail"]) for row in result["rows"]] == [
+        ("added", "d", "c"),
+        ("removed", "b", "a"),
+    ]
+    with pytest.raises(InputError, match="is also an input"):
+        run("convert", facts, facts)
+
+
+def test_write_shows_first_and_then_writes(run, tmp_path):
+    answers = tmp_path / "new.tsv"
+    answers.write_text("head\trelation\ttail\tscore\nQ1\tP2\tQ3\t2.5\nQ1\tP2\tQ4\t0.5\n")
+    target = tmp_path / "new.qs"
+    text = run("write", answers, target, "--where", "score >= 1", "--dry-run")
+    assert "Would write 1 rows" in text
+    assert "Q1\\tP2\\tQ3\\tS887\\tQ11660" in text
+    assert not target.exists()
+    assert json.loads(run("write", answers, target, "--format", "json"))["rows"] == 2
+    assert target.read_text().startswith("Q1\tP2\tQ3\tS887\tQ11660")
+
+
+@pytest.mark.parametrize("command", ["list", "stats", "fetch", "formats", "convert", "diff", "write"])
 def test_help_has_an_example(run, command):
     assert f"anykg data {command}" in run(command, "--help")

@@ -19,6 +19,7 @@ from graphs import graphs
 SMALL: dict[str, dict[str, Any]] = {
     "ultra": {"width": 16, "relation_layers": 2, "entity_layers": 2},
     "nbfnet": {"width": 16},
+    "trix": {"width": 16},
     "rmpi": {"width": 8},
     "ingram": {
         "entity_width": 4, "relation_width": 4, "entity_ratio": 2, "relation_ratio": 2, "entity_layers": 2,
@@ -26,7 +27,7 @@ SMALL: dict[str, dict[str, Any]] = {
     },
 }  # fmt: skip
 """Settings that make the models quick; what is claimed of them holds at any width and depth."""
-EXACT = ("gat", "gin", "graphconv", "ultra", "isdea+", "uqer")
+EXACT = ("gat", "gin", "graphconv", "ultra", "trix", "isdea+", "uqer")
 """Models whose triplet representations the paper, or their construction, says are double invariant."""
 
 

@@ -54,3 +54,9 @@ def test_import_is_light() -> None:
     code = f"import sys, anykg; print([m for m in {heavy.split()} if m in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"
+
+
+def test_no_conflict_markers() -> None:
+    """A merge that went wrong can leave valid Python, as in a help text."""
+    marked = [str(p.relative_to(ROOT)) for p in ROOT.rglob("*.py") if "\n<<<<<<< " in p.read_text(encoding="utf-8")]
+    assert not marked

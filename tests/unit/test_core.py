@@ -7,7 +7,7 @@ import pytest
 from anykg.atomic import atomic_path, write_text
 from anykg.errors import ConfigError, UnknownName, nearest
 from anykg.models.recipe import Recipe
-from anykg.seeds import derive, stream, torch_stream
+from anykg.seeds import derive, generator, torch_generator
 from anykg.settings import changed, describe, from_json
 
 
@@ -56,9 +56,9 @@ def test_settings_round_trip() -> None:
 
 
 def test_streams_depend_on_their_names_alone() -> None:
-    assert stream(0, "a", 1).random() == stream(0, "a", 1).random()
+    assert generator(0, "a", 1).random() == generator(0, "a", 1).random()
     assert len({derive(0, "a"), derive(0, "b"), derive(1, "a"), derive(0, "a", 0), derive(0, "a0")}) == 5
-    assert torch_stream(0, "a").initial_seed() == derive(0, "a") >= 0
+    assert torch_generator(0, "a").initial_seed() == derive(0, "a") >= 0
 
 
 def test_atomic_files_are_whole_or_absent(tmp_path: Path) -> None:

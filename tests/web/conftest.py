@@ -1,29 +1,13 @@
 """A running server, in this process or in one of its own, and a small graph that everything is quick on."""
 
 import os
-import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
-TOKEN = "test-token-0123456789"
-PEOPLE = [f"Person {i}" for i in range(24)]
-CITIES = ["Berlin", "Zürich", "São Paulo", "New York / NY", "a#b?c&d=e"]
-
-
-def small_facts() -> list[tuple[str, str, str]]:
-    """People, firms, cities: who lives where follows from who works where."""
-    facts = []
-    for i, person in enumerate(PEOPLE):
-        firm = f"Firm {i % 5}"
-        facts += [(person, "works for", firm), (person, "knows", PEOPLE[(i + 5) % 24])]
-        if i % 6:
-            facts.append((person, "lives in", CITIES[i % 5]))
-    return facts + [(f"Firm {i}", "based in", CITIES[i]) for i in range(5)]
+from webserver import TOKEN, Running, small_facts, start_server
 
 
 @pytest.fixture(scope="session")
@@ -75,35 +59,6 @@ def client(tmp_path: Path, graph_file: Path, private_home: Path) -> Iterator[Cli
     app = create_app(state, token=TOKEN, port=1)
     with testing.TestClient(app, base_url="http://127.0.0.1:1", headers={"authorization": f"Bearer {TOKEN}"}) as http:
         yield Client(http, state)
-
-
-class Running(NamedTuple):
-    """A server in a process of its own."""
-
-    address: str
-    """With the token."""
-    process: subprocess.Popen[str]
-    data: Path
-
-    @property
-    def root(self) -> str:
-        return self.address.split("/?")[0]
-
-
-def start_server(data: Path, *arguments: str) -> Running:
-    """Start `anykg serve` and wait until it has printed its address."""
-    command = [sys.executable, "-m", "anykg", "serve", *arguments, "--no-browser", "--port", "0", "--token", TOKEN]
-    environment = os.environ | {"PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
-    process = subprocess.Popen(
-        [*command, "--data", str(data)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
-    )
-    assert process.stdout is not None
-    seen = []
-    for line in process.stdout:
-        seen.append(line)
-        if found := re.search(r"http://\S+", line):
-            return Running(found[0], process, data)
-    raise AssertionError("the server did not start:\n" + "".join(seen))
 
 
 @pytest.fixture(scope="session")

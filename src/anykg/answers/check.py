@@ -116,8 +116,8 @@ class Report(Result):
 
         shown = self.examples(count, seed)
         table = Table(box=None, pad_edge=False)
-        for name in ("hidden fact", "first answer", "rank of the right answer"):
-            table.add_column(name, justify="right" if name.startswith("rank") else "left", overflow="fold")
+        for name in ("hidden fact", "first answer", "rank"):
+            table.add_column(name, justify="right" if name == "rank" else "left", overflow="fold")
         for row in shown.iter_rows(named=True):
             parts = [f"[{row[column]}]" if column == row["asked"] else row[column] for column in COLUMNS]
             answer = "no answer" if row["answer"] is None else row["answer"]
@@ -127,7 +127,8 @@ class Report(Result):
         first, found = (int((fair["rank"] <= k).sum()) for k in (1, 10))
         note = (
             f"{shown.height:,} of {fair.height:,} questions about hidden facts, drawn at random; what was asked is in "
-            f"[brackets]. Of all {fair.height:,}, {first:,} were answered right at once, {found:,} within 10 answers."
+            f"[brackets], `rank` is that of the right answer. Of all {fair.height:,}, {first:,} were answered right at "
+            f"once, {found:,} within 10 answers."
         )
         return [table, Text(f"\n{note}")]
 

@@ -113,7 +113,7 @@ def evaluate(
         graph: A task (a dataset's name, a folder, a Task), or any graph, of which a seeded tenth becomes the test.
         model: A model, the name of a shipped one, a folder, or a hub id.
         task: Ask for entities ("node") or for relations ("relation").
-        protocol: "full" ranks among all candidates; "paper" and "paper-ingram" among 50 drawn negatives.
+        protocol: "full" ranks among all candidates; "paper", "paper-both" and "paper-ingram" among 50 drawn negatives.
         sides: Ask for tails, heads or both ends; by default what the protocol says.
         replacement: Draw relations always with replacement, or only where there are too few to draw distinct ones; by
             default what the protocol says.

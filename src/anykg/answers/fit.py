@@ -23,6 +23,7 @@ import numpy as np
 import torch
 
 from anykg.answers import calibration
+from anykg.answers.calibration import digest_of
 from anykg.answers.fitted import asked_before
 from anykg.answers.hidden import hide_together
 from anykg.answers.inputs import ModelLike, graph_of, model_of
@@ -38,7 +39,8 @@ from anykg.answers.mixing import (
     likelihoods,
     ranks_of,
 )
-from anykg.errors import DataError, SettingError
+from anykg.answers.parts import Parts, registered_name
+from anykg.errors import ConfigError, DataError, SettingError
 from anykg.evaluation.protocol import Target
 from anykg.graph.graph import KnowledgeGraph
 from anykg.io.catalog import GraphLike
@@ -47,10 +49,9 @@ from anykg.models.complex.complex import ComplEx, name_keys
 from anykg.models.complex.restarts import Restarts, continue_on, fit_restarts
 from anykg.models.floors import PageRank, Popularity
 from anykg.models.mixture import KEPT, Component, Mixture, MixtureConfig
-from anykg.models.registry import MODELS
 from anykg.models.rulebook import fit_rulebook
 from anykg.models.schema import SchemaModel
-from anykg.models.store import DEFAULT_MODEL, save_description, save_weights
+from anykg.models.store import DEFAULT_MODEL, MODEL_FILE, save_description, save_weights
 from anykg.progress import Progress, ignore
 from anykg.seeds import generator
 from anykg.training.adapt import adapt
@@ -101,9 +102,9 @@ class _Run:
     rest: KnowledgeGraph
     hidden: KnowledgeGraph
     foundation: LinkPredictor
-    foundation_name: str
     clock: Clock
     seed: int
+    parts: Parts
     tell: Tell
     progress: Progress
     models: dict[str, LinkPredictor] = field(default_factory=dict)
@@ -124,6 +125,7 @@ def fit(
     out: Path | str | None = None,
     model: ModelLike = DEFAULT_MODEL,
     seed: int = 0,
+    resume: bool = False,
     tell: Tell = lambda text: None,
     progress: Progress = ignore,
 ) -> Mixture:
@@ -135,12 +137,16 @@ def fit(
         out: Folder to save the answerer to.
         model: The foundation model: one of the components, as it is and adapted to the graph.
         seed: Draws the hidden facts and all random starts.
+        resume: Keep the components that an interrupted fit has finished in `out`.
         tell: Called with a sentence on what is done next.
         progress: Called with (seconds spent, seconds in all).
     """
     if minutes <= 0:
         raise SettingError("minutes", f"expected more than 0, found {minutes}")
     clock = Clock(60 * minutes)
+    folder = None if out is None else Path(out)
+    if folder is not None and (folder / MODEL_FILE).exists() and not resume:
+        raise ConfigError(f"{folder}: already holds a model; choose another folder, or resume an interrupted fit.")
     whole, _ = graph_of(graph)
     foundation, called = model_of(model)
     rest, hidden = hide_together(whole, SHARE, seed)
@@ -150,11 +156,16 @@ def fit(
             f"without facts, too few to learn from; use the model {called} as it is."
         )
     tell(plan(whole, hidden, called, minutes))
-    run = _Run(whole, rest, hidden, foundation, called, clock, seed, tell, progress)
+    made_for = {"graph": whole.digest, "seed": seed, "foundation": digest_of(foundation)}
+    parts = Parts(folder, made_for, resume=resume)
+    run = _Run(whole, rest, hidden, foundation, clock, seed, parts, tell, progress)
     _fit_components(run)
     mixture = _mix(run)
-    if out is not None:
-        save(mixture, Path(out), called)
+    if folder is not None:
+        save_weights(folder, mixture, {"graph": mixture.config.graph})
+        save_description(folder, "mixture", mixture, {"foundation": called})
+        if not clock.interrupted:
+            parts.clear()
     return mixture
 
 
@@ -165,12 +176,6 @@ def plan(graph: KnowledgeGraph, hidden: KnowledgeGraph, model: str, minutes: flo
         f"mine rules, fit ComplEx and adapt {model} to the rest; learn from the hidden facts how to mix them; fit "
         "again to all."
     )
-
-
-def save(mixture: Mixture, folder: Path, called: str) -> None:
-    """Write the answerer to a folder that `load_model` reads."""
-    save_weights(folder, mixture, {"graph": mixture.config.graph})
-    save_description(folder, "mixture", mixture, {"foundation": called})
 
 
 def _fit_components(run: _Run) -> None:
@@ -185,6 +190,12 @@ def _fit_components(run: _Run) -> None:
         seconds = run.clock.take(name)
         if run.clock.interrupted:
             continue
+        kept = run.parts.load(name)
+        if kept is not None:
+            run.tell(f"{name}: finished before")
+            run.models[name], run.took[name] = kept, 0.0
+            run.fits = run.parts.load_fits() if name == "complex" else run.fits
+            continue
         run.tell(f"{name}: {seconds:.0f} s")
         started = time.monotonic()
         try:
@@ -196,6 +207,7 @@ def _fit_components(run: _Run) -> None:
         else:
             if made is not None:
                 run.models[name] = made
+                run.parts.save(name, made)
 
 
 def _rules(run: _Run, seconds: float) -> LinkPredictor:
@@ -211,6 +223,7 @@ def _complex(run: _Run, seconds: float) -> LinkPredictor:
         return float((1 / found.ranks).mean())
 
     run.fits = fit_restarts(run.rest, seconds=seconds, judge=judge, seed=run.seed, progress=run.report)
+    run.parts.save_fits(run.fits)
     return run.fits.model(run.rest)
 
 
@@ -327,6 +340,7 @@ def _fit_again(run: _Run) -> None:
         if "rules" in run.models and left > 0.7 * run.took["rules"]:
             run.models["rules"] = fit_rulebook(run.graph, left, seed=run.seed, progress=run.report)
     except KeyboardInterrupt:
+        run.clock.interrupted = True
         run.tell("Interrupted: some components have not seen the hidden facts.")
 
 
@@ -416,9 +430,3 @@ def _keep_hidden(mixture: Mixture, kind: str, learnt: _Learnt) -> None:
     }
     for name, value in kept.items():
         setattr(mixture, f"{kind}_{name}", value)
-
-
-def registered_name(model: LinkPredictor) -> str:
-    """The name a model's class has in the registry, or its import path."""
-    path = f"{type(model).__module__}:{type(model).__qualname__}"
-    return next((name for name, row in MODELS.rows.items() if row.path == path), path)

@@ -29,7 +29,7 @@ BEST, DRAWN = 32, 128
 SCORES_AT_ONCE = 1 << 22
 STRENGTHS = (1.0, 3.0, 10.0, 30.0)
 """Shrinkages of the corrections that are tried, as questions' worth of prior."""
-RIDGE = 0.1
+RIDGE = 2.0
 """Shrinkage of the weights themselves."""
 FOLDS = 3
 ITERATIONS = 40
@@ -224,7 +224,7 @@ def fit_weights(
 
 def _spread(scored: Scored) -> Tensor:
     """The standard deviation [C] of a component's scores among the candidates of a question."""
-    there = torch.isfinite(scored.offsets)[..., None]
+    there = torch.isfinite(scored.likelihood_offsets)[..., None]
     counts = there.sum(1).clamp(min=1)
     means = torch.where(there, scored.values, 0.0).sum(1) / counts
     squares = torch.where(there, (scored.values - means[:, None]) ** 2, 0.0).sum(1) / counts

@@ -25,6 +25,7 @@ from anykg.evaluation.ranking import Best, Limits, best_answers, deduplicate
 from anykg.graph.graph import RELATION, KnowledgeGraph
 from anykg.io.catalog import GraphLike
 from anykg.models.base import LinkPredictor
+from anykg.models.mixture import Mixture
 from anykg.models.store import DEFAULT_MODEL
 from anykg.progress import Progress, ignore
 
@@ -96,8 +97,18 @@ def predict(
         info=info,
         model=name,
         skipped=tuple(skipped),
-        warnings=tuple(warnings) if questions is not None else (),
+        warnings=(*(warnings if questions is not None else ()), *outgrown(scorer, loaded)),
     )
+
+
+def outgrown(model: LinkPredictor, graph: KnowledgeGraph) -> list[str]:
+    """A sentence for every component of a fitted model that does not know all names of the graph."""
+    found = model.unknown_to(graph) if isinstance(model, Mixture) else {}
+    return [
+        f"{name} does not know {entities:,} of the entities and {relations:,} of the relations, which came after it "
+        "was fitted; the other components answer about them. Run `anykg fit` again to include them."
+        for name, (entities, relations) in found.items()
+    ]
 
 
 def calibration_of(

@@ -88,8 +88,8 @@ def train(
 
     Args:
         model: The name of a kind of model, such as "isdea+", or MODULE:CLASS.
-        graphs: A task, or any graph, of which a seeded tenth is validated on (none with checkpoint="last"); or a list of
-            names, paths and tasks, which are learnt from side by side.
+        graphs: A task, or any graph, of which a seeded tenth is validated on (none with checkpoint="last"); or a list
+            of names, paths and tasks, which are learnt from side by side.
         out: The folder to write to.
         seed: Seeds everything random.
         resume: Continue a training that was stopped.

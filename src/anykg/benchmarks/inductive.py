@@ -19,7 +19,7 @@ from anykg.errors import ConfigError, DataError
 from anykg.graph.graph import KnowledgeGraph
 from anykg.graph.split import hold_out, split_task, trimmed
 from anykg.graph.task import Task
-from anykg.seeds import stream
+from anykg.seeds import generator
 
 Kind = Literal["transductive", "inductive", "fully-inductive"]
 HELD_OUT = 0.1
@@ -87,7 +87,7 @@ def _inference_entities(graph: KnowledgeGraph, share: float, seed: int) -> np.nd
     edges = sp.csr_array((np.ones(len(heads), np.int8), (heads, tails)), shape=(n, n))
     chosen = np.zeros(n, bool)
     wanted = round(share * n)
-    for start in stream(seed, "inference entities").permutation(n):
+    for start in generator(seed, "inference entities").permutation(n):
         if wanted <= 0:
             break
         if not chosen[start]:

@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 
 from anykg.benchmarks import statistics_table, zero_shot
+from anykg.benchmarks.consistency import impossible
 from anykg.benchmarks.experiment import Experiment, load_experiment
 from anykg.benchmarks.reasons import Reason, read_reasons
-from anykg.benchmarks.report import LABELS, Figure, figures, lines_of
+from anykg.benchmarks.report import LABELS, Figure, figures, lines_of, load_published
 from anykg.benchmarks.runs import KINDS
 
 EXPERIMENTS = ("pediatypes", "negative-transfer", "large", "wikitopics", "scaling")
@@ -42,6 +43,7 @@ def results_page(results: Path) -> str:
         "tables is beside ours in the tables linked here. What stands for each statement and table of the paper is in",
         "[paper.md](paper.md).",
         *_counts(found),
+        *_impossible(),
         *_statistics(results),
     ]
     for name in EXPERIMENTS:
@@ -59,7 +61,8 @@ def _counts(found: dict[str, list[Figure]]) -> list[str]:
         "## The paper's tables",
         "",
         "A cell is a number the paper prints: a model, a task, a kind of question and a metric. It is missing here",
-        "until the model was run, with one seed at least, by the protocol of its row.",
+        "until the model was run, with one seed at least, by the protocol of its row. Where several rows stand for a",
+        "model of the paper (`isdea+` and `isdea+ mixed`), the first that was run counts.",
         "",
         "| table | cells | with our figure | " + " | ".join(COUNTS) + " | missing |",
         "|---|---|---|---|---|---|---|",
@@ -79,6 +82,24 @@ def _counts(found: dict[str, list[Figure]]) -> list[str]:
     return lines + [f"- {model}: {by_graph.count(model)}." for model in dict.fromkeys(by_graph)]
 
 
+def _impossible() -> list[str]:
+    """Figures of the paper that contradict each other."""
+    rows = impossible(load_published("pediatypes"))
+    lines = [
+        "",
+        "## Figures of the paper that contradict each other",
+        "",
+        "Hits@1, Hits@5 and Hits@10 bound the MRR. These rows of the paper are outside those bounds, so their MRR and",
+        "their Hits@k cannot come from the same ranks: no run can reproduce both.",
+        "",
+        "| model | task | question | MRR | least possible | largest possible |",
+        "|---|---|---|---|---|---|",
+    ]
+    return lines + [
+        f"| {r.model} | {r.dataset} | {r.task} | {r.mrr:.1f} | {r.least:.1f} | {r.most:.1f} |" for r in rows
+    ]
+
+
 def _squares(experiment: Experiment, found: list[Figure]) -> list[str]:
     """How much of each heatmap there is, by the protocol of the paper's row."""
     lines = []
@@ -90,12 +111,15 @@ def _squares(experiment: Experiment, found: list[Figure]) -> list[str]:
 
 
 def _of_the_paper(experiment: Experiment, found: list[Figure]) -> list[Figure]:
-    """Figures that the paper prints, each once: of the first row that stands for a model of the paper."""
-    first: dict[str, str] = {}
-    for model in experiment.models:
-        if model.published:
-            first.setdefault(model.published, model.name)
-    return [f for f in found if f.paper is not None and f.model in first.values()]
+    """Figures that the paper prints, each once: of the first row for a model of the paper that was run."""
+    published = {model.name: model.published for model in experiment.models}
+    chosen: dict[tuple[str, ...], Figure] = {}
+    for figure in found:
+        if figure.paper is not None:
+            key = (published[figure.model], figure.dataset, figure.column, figure.task, figure.metric)
+            if key not in chosen or chosen[key].ours is None:
+                chosen[key] = figure
+    return list(chosen.values())
 
 
 def _count_line(title: str, part: list[Figure]) -> str:

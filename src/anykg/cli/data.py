@@ -14,6 +14,7 @@ from anykg.cli import build, split
 from anykg.cli.options import DataDir, Rows, RowsOut
 from anykg.cli.output import TextFormat, chosen_format, refuse_overwrite, say, write_result
 from anykg.cli.reading import Reading, takes_reading
+from anykg.cli.wording import as_typed
 from anykg.printable import printable
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def stats(
         typer.echo(json.dumps({"read": read, "graphs": [row.as_json() for row in rows]}, ensure_ascii=False))
         return
     for line in () if report is None else report.lines():
-        say(printable(line))
+        say(printable(as_typed(line)))
     Console().print(_statistics_table(rows))
     if plot is not None:
         say(f"Degree distributions: {plot}")
@@ -171,6 +172,49 @@ def diff(
     written_as = chosen_format(format, out, old, new)
     graphs = [load_graph(name, data_dir, **reading) for name in (old, new)]
     write_result(compare(*graphs), written_as, out)
+
+
+@app.command()
+def write(
+    answers: Annotated[Path, typer.Argument(metavar="ANSWERS", help="Answers, as predict and complete write them.")],
+    target: Annotated[str, typer.Argument(metavar="TARGET", help="A database's address, a file, or a folder.")],
+    to: Annotated[
+        str | None, typer.Option(help="nquads, rdf12, quickstatements, kgx, sssom or neo4j, if the name does not say.")
+    ] = None,
+    where: Annotated[list[str] | None, typer.Option(help='Only these rows, such as "score >= 2"; repeatable.')] = None,
+    accepted: Annotated[
+        bool, typer.Option("--accepted", help="Write rows whose decision is accepted, as facts of their relation.")
+    ] = False,
+    model: Annotated[str | None, typer.Option(help="The model's name, if the answers do not say.")] = None,
+    prefix: Annotated[str, typer.Option(help="What types of predicted relationships start with.")] = "PREDICTED_",
+    graph: Annotated[str, typer.Option(help="The named graph that RDF goes to.")] = "urn:anykg:predictions",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be written, and write nothing.")] = False,
+    format: Annotated[TextFormat, typer.Option(help="A few lines for people, or JSON.")] = TextFormat.TABLE,
+) -> None:
+    """Write predictions back to a database, or as a file that tools there take. Writing twice is writing once.
+
+    Neo4j gets relationships PREDICTED_X with score, model and date; SPARQL endpoints and .nq files a named graph with
+    scores and PROV; .ttl reified triples (RDF 1.2); .qs QuickStatements; *_edges.tsv KGX; .sssom.tsv SSSOM; a folder
+    relationships.csv for neo4j-admin.
+
+    Example: anykg data write new.tsv bolt://localhost:7687 --where "score >= 2" --dry-run
+
+    Example: anykg data write new.tsv predictions.nq --graph http://example.org/predictions
+    """
+    from anykg.io.write_back import Origin, read_answers, write_back
+
+    rows, named = read_answers(answers, tuple(where or ()))
+    origin = Origin(model=model or named or "anykg", accepted=accepted, prefix=prefix, graph=graph)
+    written = write_back(rows, target, origin=origin, format=to, dry_run=dry_run)
+    if format is TextFormat.JSON:
+        typer.echo(json.dumps(written.to_dict(), ensure_ascii=False))
+        return
+    if dry_run:
+        for line in written.preview:
+            say(printable(line))
+    left_out = "".join(f"; not written: {count:,} {what}" for what, count in written.skipped.items())
+    verb = "Would write" if dry_run else "Wrote"
+    say(f"{verb} {written.rows:,} rows to {written.target} ({written.format}){left_out}.")
 
 
 @app.command()

@@ -57,7 +57,7 @@ def evaluate(
     checkpoint: Annotated[str, typer.Argument(help="A shipped model, the folder of a trained one, or `random`.")],
     dataset: Annotated[str, typer.Argument(help="The name of a dataset, or a path to its files.")],
     task: Annotated[TaskName, typer.Option(help="Ask for entities or for relations.")] = TaskName.NODE,
-    protocol: Annotated[str, typer.Option(help="paper, paper-ingram or full.")] = "paper",
+    protocol: Annotated[str, typer.Option(help="paper, paper-both, paper-ingram or full.")] = "paper",
     sides: Annotated[SideName | None, typer.Option(help="Ask for tails, heads or both.")] = None,
     replacement: Annotated[
         bool | None,

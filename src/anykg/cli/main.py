@@ -21,7 +21,7 @@ from anykg.cli import (
     demo,
     evaluate,
     explain,
-    finetune,
+    fit,
     import_weights,
     mcp,
     models,
@@ -35,6 +35,7 @@ from anykg.cli import (
     verify,
 )
 from anykg.cli.output import set_up_logging
+from anykg.cli.wording import as_typed
 from anykg.errors import InputError, Interrupted, SettingError
 from anykg.printable import printable
 
@@ -55,7 +56,7 @@ for module in (
     check,
     audit,
     schema,
-    finetune,
+    fit,
     train,
     evaluate,
     verify,
@@ -108,7 +109,7 @@ def run() -> None:
 
 def message_of(error: InputError) -> str:
     """The text of an error in the words of the command line: settings as options."""
-    return error.as_option() if isinstance(error, SettingError) else str(error)
+    return error.as_option() if isinstance(error, SettingError) else as_typed(str(error))
 
 
 def _complain(text: str) -> None:

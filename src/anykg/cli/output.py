@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from anykg.cli.wording import as_typed
 from anykg.printable import printable
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class _Stderr(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         prefix = f"{record.levelname.capitalize()}: " if record.levelno >= logging.WARNING else ""
-        print(printable(prefix + record.getMessage()), file=sys.stderr)
+        print(printable(prefix + as_typed(record.getMessage())), file=sys.stderr)
 
 
 def set_up_logging(quiet: bool) -> None:

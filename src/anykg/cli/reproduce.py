@@ -37,8 +37,8 @@ Examples:
   anykg reproduce zero-shot --models anykg-small,models/ultra_3g
 """
 
-NAMES = """pediatypes, negative-transfer, large, wikitopics, scaling, statistics or zero-shot; report rewrites all
-tables and docs/results.md from the results so far."""
+NAMES = """pediatypes, negative-transfer, large, wikitopics, scaling, statistics, zero-shot or answers; report rewrites
+all tables and docs/results.md from the results so far."""
 
 CLUSTER = """Run on the Ray cluster at this address (auto, HOST:PORT, or local for all cores of this machine); its
 machines must share the folder of runs and have the datasets."""
@@ -68,6 +68,9 @@ def reproduce(
 
     if name == "zero-shot":
         _zero_shot(models, tasks, limit, results, data_dir)
+        return
+    if name == "answers":
+        _answers(models, tasks, limit, results, data_dir)
         return
     if name == "statistics":
         _statistics(results, data_dir)
@@ -107,6 +110,21 @@ def _write(experiment: Experiment, results: Path) -> None:
         draw(experiment, found, results)
     elif experiment.plot:
         note("No plots: matplotlib is not installed; run `pip install 'anykg[plot]'`.")
+
+
+def _answers(systems: str | None, tasks: str | None, limit: int | None, results: Path, data_dir: Path | None) -> None:
+    from anykg.benchmarks import answers
+
+    count = limit or answers.LIMIT
+    answers.run(
+        tasks.split(",") if tasks else answers.GRAPHS,
+        systems=systems.split(",") if systems else answers.SYSTEMS,
+        results=results,
+        limit=count,
+        data_dir=data_dir,
+        tell=say,
+    )
+    say(f"Table: {answers.write_table(results, count)}.")
 
 
 def _statistics(results: Path, data_dir: Path | None) -> None:

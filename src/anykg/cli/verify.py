@@ -11,8 +11,8 @@ from anykg.cli.options import DataDir, Trust
 from anykg.cli.reading import Reading, takes_reading
 
 EXAMPLES = """
-Rename entities and relations at random and see what that does to a model's scores; or look for a renaming that turns
-one graph into another.
+Test whether a model's scores stay the same when entities and relations are renamed at random; or find a renaming that
+turns one graph into another.
 
 Examples:
 
@@ -21,11 +21,8 @@ Examples:
   anykg verify runs/gin --dataset EN-FR
 
   anykg verify my_module:MyModel --trust
-<<<<<<< HEAD
 
   anykg verify --isomorphic one.tsv other.tsv
-=======
->>>>>>> d16d1215ef0391db4cd835777d6143a06224a2f3
 """
 SHOWN = 10
 """Renamed entities that are printed."""

@@ -1,6 +1,6 @@
-"""Draw the negatives an answer is ranked among, uniformly and from a seeded stream.
+"""Draw the negatives that an answer is ranked among, uniformly and from a seeded generator.
 
-Queries [Q] -> candidates [Q, C] with -1 where a query has fewer. A candidate that makes a known fact is never drawn.
+Queries [Q] -> candidates [Q, C], padded with -1. A candidate that makes a known fact is never drawn.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from anykg.graph.graph import KnowledgeGraph, Ragged
 def draw_entities(
     known: KnowledgeGraph, heads: np.ndarray, relations: np.ndarray, count: int, random: np.random.Generator
 ) -> np.ndarray:
-    """`count` distinct entities [Q, count] for each query (head, relation, ?), none of them a known answer.
+    """Draw `count` distinct entities [Q, count] for each query (head, relation, ?), none of them a known answer.
 
     A query with fewer than `count` such entities gets all of them.
     """
@@ -23,7 +23,7 @@ def draw_entities(
     good = ~known.contains(triplets) & _is_first(drawn)
     result = _take_first(drawn, good, count)
     short = np.flatnonzero(good.sum(1) < count)
-    return _mend(result, short, known.answers(heads[short], relations[short]), known.num_entities, random)
+    return _redraw(result, short, known.answers(heads[short], relations[short]), known.num_entities, random)
 
 
 def draw_relations(
@@ -35,18 +35,18 @@ def draw_relations(
     *,
     distinct: bool,
 ) -> np.ndarray:
-    """`count` relations [Q, count] for each query (head, ?, tail), none of them a known answer.
+    """Draw `count` relations [Q, count] for each query (head, ?, tail), none of them a known answer.
 
-    Drawn with replacement unless `distinct`; also then where a query has fewer than `count` unknown relations. A query
-    whose relations are all known gets none: a row of -1.
+    Relations are drawn with replacement unless `distinct`, and also then if a query has fewer than `count` unknown
+    relations. A query whose relations are all known gets a row of -1.
     """
     taken = known.relations_between(heads, tails)
     allowed = np.ones((len(heads), known.num_relations), bool)
     allowed[taken.rows, taken.values] = False
     free = allowed.sum(1)
     order = np.argsort(~allowed, axis=1, kind="stable")  # the allowed relations first, by id
-    place = np.floor(random.random((len(heads), count)) * free[:, None]).astype(np.int64)
-    result = np.take_along_axis(order, np.minimum(place, known.num_relations - 1), axis=1)
+    column = np.floor(random.random((len(heads), count)) * free[:, None]).astype(np.int64)
+    result = np.take_along_axis(order, np.minimum(column, known.num_relations - 1), axis=1)
     if distinct and known.num_relations >= count:
         noise = np.where(allowed, random.random(allowed.shape), np.inf)
         shuffled = np.argsort(noise, axis=1)[:, :count]
@@ -57,7 +57,7 @@ def draw_relations(
 
 
 def _is_first(values: np.ndarray) -> np.ndarray:
-    """Whether each value of a row [Q, C] is the first of its kind in that row."""
+    """Bool [Q, C]: whether each value is the first of its kind in its row."""
     order = np.argsort(values, axis=1, kind="stable")
     ordered = np.take_along_axis(values, order, axis=1)
     fresh = np.ones(values.shape, bool)
@@ -68,23 +68,23 @@ def _is_first(values: np.ndarray) -> np.ndarray:
 
 
 def first_of_kind(values: np.ndarray) -> np.ndarray:
-    """Rows [Q, C] in which a repeated value is -1 after its first place."""
+    """Replace repeated values of each row [Q, C] by -1."""
     return np.where(_is_first(values), values, -1)
 
 
 def _take_first(values: np.ndarray, good: np.ndarray, count: int) -> np.ndarray:
-    """The first `count` good values of each row [Q, C], in order, -1 where there are fewer."""
-    place = np.where(good, np.cumsum(good, axis=1) - 1, count)
+    """Take the first `count` good values of each row [Q, C], in order, padded with -1."""
+    column = np.where(good, np.cumsum(good, axis=1) - 1, count)
     result = np.full((len(values), count + 1), -1, dtype=np.int64)
-    np.put_along_axis(result, np.minimum(place, count), values, axis=1)
+    np.put_along_axis(result, np.minimum(column, count), values, axis=1)
     return result[:, :count]
 
 
-def _mend(result: np.ndarray, rows: np.ndarray, taken: Ragged, size: int, random: np.random.Generator) -> np.ndarray:
-    """Draw the rows anew that were too short, from the list of what is allowed."""
+def _redraw(result: np.ndarray, rows: np.ndarray, taken: Ragged, size: int, random: np.random.Generator) -> np.ndarray:
+    """Draw some rows again, from the list of what is allowed: they came out too short."""
     count = result.shape[1]
-    for place, row in enumerate(rows):
-        allowed = np.setdiff1d(np.arange(size), taken[place])
+    for index, row in enumerate(rows):
+        allowed = np.setdiff1d(np.arange(size), taken[index])
         picked = random.permutation(allowed)[:count]
         result[row] = -1
         result[row, : len(picked)] = picked

@@ -13,7 +13,7 @@ METRICS = ("mrr", "mr", *(f"hits@{k}" for k in HITS))
 
 
 def summarise(ranks: np.ndarray) -> dict[str, float]:
-    """MRR, mean rank and Hits@k of ranks [Q]; NaN where there is none to average."""
+    """Compute MRR, mean rank and Hits@k of ranks [Q]; NaN if there are none."""
     if not len(ranks):
         return dict.fromkeys(METRICS, float("nan"))
     values = {"mrr": float(np.mean(1.0 / ranks)), "mr": float(np.mean(ranks))}
@@ -21,7 +21,7 @@ def summarise(ranks: np.ndarray) -> dict[str, float]:
 
 
 def standard_errors(ranks: np.ndarray) -> dict[str, float]:
-    """The standard error of every metric, queries taken as independent draws."""
+    """Compute the standard error of every metric, with queries as independent draws."""
     if len(ranks) < 2:
         return dict.fromkeys(METRICS, float("nan"))
     columns = {"mrr": 1.0 / ranks, "mr": ranks} | {f"hits@{k}": (ranks <= k).astype(float) for k in HITS}

@@ -1,9 +1,10 @@
 """Which candidates an answer is ranked among.
 
 - `paper`: 50 drawn negatives; tails only.
-- `paper-ingram`: the scale of the paper's InGram rows: heads and tails, relations drawn with replacement and each
-  counted once, which leaves about 40 candidates where there are 100; ties count against the answer.
-- `full`: every entity or relation, known facts left out; heads and tails.
+- `paper-both`: the same for heads and tails, as the public code asks GAT, GIN and GraphConv.
+- `paper-ingram`: the protocol of the paper's InGram rows: heads and tails, relations drawn with replacement and each
+  counted once, which leaves about 40 candidates where there are 100; pessimistic ties.
+- `full`: all entities or relations, known facts filtered; heads and tails.
 """
 
 from __future__ import annotations
@@ -16,28 +17,27 @@ from anykg.evaluation.ranks import Ties
 
 Target = Literal["node", "relation"]
 """What is asked for: an entity, (h, r, ?) and (?, r, t), or a relation, (h, ?, t)."""
-Task = Target  # the old name, until all callers use the new one
 Sides = Literal["tail", "head", "both"]
 
 
 @dataclass(frozen=True)
 class Protocol:
-    """A way of ranking, written into every result."""
+    """A ranking protocol; every result says which one it used."""
 
     name: str
     negatives: int
-    """How many are drawn for each answer; 0 ranks among all."""
+    """Number of negatives drawn for each answer; 0 ranks among all candidates."""
     sides: Sides
-    """Which end of a test triplet is asked for in the node task."""
+    """Which ends of a test triplet are asked for in the node task."""
     relations: Literal["distinct-if-possible", "with-replacement"] = "distinct-if-possible"
-    """Draw distinct relations where there are more than `negatives` of them, or always with replacement."""
+    """Draw distinct relations if there are more than `negatives` of them, or always with replacement."""
     count_once: bool = False
-    """A relation drawn several times counts once."""
+    """Count a relation once even if it was drawn several times."""
     ties: Ties = Ties.REALISTIC
-    """The rule whose metrics come first in reports; all are kept."""
+    """The tie-breaking rule for the main metrics; reports have those of all rules."""
 
     def with_sides(self, sides: Sides | None) -> Protocol:
-        """The same protocol asking for other ends."""
+        """Return the same protocol with other ends asked for."""
         return self if sides is None else replace(self, sides=sides)
 
     def with_replacement(self, replacement: bool | None) -> Protocol:
@@ -51,6 +51,7 @@ PROTOCOLS = {
     protocol.name: protocol
     for protocol in (
         Protocol("paper", negatives=50, sides="tail"),
+        Protocol("paper-both", negatives=50, sides="both"),
         Protocol(
             "paper-ingram",
             negatives=50,
@@ -65,7 +66,7 @@ PROTOCOLS = {
 
 
 def protocol_named(name: str) -> Protocol:
-    """The protocol called `name`."""
+    """Return the protocol called `name`."""
     if name not in PROTOCOLS:
         raise UnknownName("protocol", name, list(PROTOCOLS))
     return PROTOCOLS[name]

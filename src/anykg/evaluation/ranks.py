@@ -16,23 +16,23 @@ from anykg.seeds import generator
 
 
 class Ties(StrEnum):
-    """How candidates that score exactly as the answer count."""
+    """How candidates with exactly the same score as the answer count."""
 
     REALISTIC = "realistic"
     """The mean of optimistic and pessimistic."""
     OPTIMISTIC = "optimistic"
-    """The answer comes first of the tied."""
+    """The answer comes first among ties."""
     PESSIMISTIC = "pessimistic"
-    """The answer comes last of the tied."""
+    """The answer comes last among ties."""
     RANDOM = "random"
-    """A uniform place among the tied."""
+    """The answer has a uniformly random position among ties."""
     ROUNDED = "rounded"
-    """1 + better + round(U x ties), U uniform in [0, 1]: the paper's rule, which makes the two ends half as likely."""
+    """1 + better + round(U x ties), U uniform in [0, 1]: the paper's rule; first and last are half as likely."""
 
 
 @dataclass(frozen=True)
 class Ranks:
-    """Where the answers of Q queries stand: how many candidates score better, how many the same."""
+    """For the answers of Q queries, how many candidates score better and how many the same."""
 
     better: np.ndarray  # [Q]
     ties: np.ndarray  # [Q], the answer itself not counted
@@ -42,7 +42,7 @@ class Ranks:
         return len(self.better)
 
     def by(self, ties: Ties, seed: int = 0) -> np.ndarray:
-        """Ranks [Q] under a rule for ties; `seed` is for the two random ones."""
+        """Return ranks [Q] under a tie-breaking rule; `seed` is for the two random rules."""
         uniform = generator(seed, "ties", ties.value).random(len(self))
         worse_by: np.ndarray = {
             Ties.OPTIMISTIC: np.zeros(len(self)),
@@ -58,16 +58,16 @@ class Ranks:
 
     @staticmethod
     def concatenate(parts: list[Ranks]) -> Ranks:
-        """The queries of all parts, in order."""
+        """Join the queries of all parts, in order."""
         columns = ("better", "ties", "candidates")
         return Ranks(*(np.concatenate([getattr(p, c) for p in parts] or [np.zeros(0, np.int64)]) for c in columns))
 
 
 def rank(scores: Tensor, answers: Tensor, ignored: Tensor | None = None) -> Ranks:
-    """Rank the answer column of each row of scores [B, C]; candidates where `ignored` [B, C] holds do not count.
+    """Rank the answer column of each row of scores [B, C]; candidates where `ignored` [B, C] is True do not count.
 
-    The answer always counts. Scores with NaN are refused: every comparison with NaN is false, so a model that
-    computes nothing would come first.
+    The answer itself always counts. NaN scores raise: every comparison with NaN is False, so a model that computes
+    nothing would rank first.
     """
     if torch.isnan(scores).any():
         raise FloatingPointError(

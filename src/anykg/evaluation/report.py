@@ -1,6 +1,6 @@
 """An evaluation as a JSON object and as a table.
 
-Metrics are fractions. `metrics` are under the protocol's rule for ties, `ties` has them under every rule.
+Metrics are fractions. `metrics` uses the protocol's tie-breaking rule; `ties` has the metrics under every rule.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ def as_json(
     reads_relations: bool = True,
     ties: Ties | None = None,
 ) -> dict[str, Any]:
-    """Everything a reader needs to trust or repeat the figures.
+    """Return everything a reader needs to trust or repeat the figures.
 
-    Models that ignore relation types score all relations alike; unless `ties` says otherwise these are ranked by the
-    paper's rule for them.
+    Models that ignore relation types give all relations the same score; unless `ties` is given, they are ranked by the
+    paper's rule for such models.
     """
     blind = evaluation.task == "relation" and not reads_relations
     rule = ties or (Ties.ROUNDED if blind else evaluation.protocol.ties)
@@ -63,7 +63,7 @@ def as_json(
 
 
 def as_table(evaluation: Evaluation, observed: KnowledgeGraph, ties: Ties | None = None) -> pl.DataFrame:
-    """One row for each question: the test triplet by name, what was asked for, the answer's rank."""
+    """Return one row per question: the test triplet by name, what was asked for, the answer's rank."""
     entities, relations = observed.entities, observed.relations
     heads, kinds, tails = evaluation.triplets.T
     columns: dict[str, Any] = {
@@ -81,7 +81,7 @@ def as_table(evaluation: Evaluation, observed: KnowledgeGraph, ties: Ties | None
 
 
 def _error_summary(errors: np.ndarray | None) -> dict[str, float] | None:
-    """How sure a model that averages over draws is of its scores of the answers."""
+    """Summarise the standard errors of the answers' scores, for models that average over random draws."""
     return None if errors is None else {"mean": float(errors.mean()), "largest": float(errors.max())}
 
 
@@ -90,5 +90,5 @@ def _part(ranks: np.ndarray, keep: np.ndarray) -> dict[str, float | int | None]:
 
 
 def _defined(metrics: dict[str, float]) -> dict[str, float | None]:
-    """JSON has no NaN: a mean of nothing is null."""
+    """Replace NaN by None, since JSON has no NaN."""
     return {name: None if np.isnan(value) else value for name, value in metrics.items()}

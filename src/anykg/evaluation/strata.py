@@ -1,6 +1,6 @@
-"""Which half of a test triplet the inference graph has seen elsewhere.
+"""Which half of a test triplet occurs elsewhere in the inference graph.
 
-These models live off such half-links; averages hide it.
+Models depend on such half-links, which averages hide.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ STRATA = ("neither", "head-relation", "relation-tail", "both")
 
 
 def half_links(observed: KnowledgeGraph, triplets: np.ndarray) -> np.ndarray:
-    """The stratum [Q] of triplets [Q, 3], an index into STRATA.
+    """Return the stratum [Q] of triplets [Q, 3], an index into STRATA.
 
     `head-relation`: (h, r) is observed with another tail; `relation-tail`: (r, t) with another head.
     """

@@ -1,7 +1,7 @@
-"""Prove or refute the symmetry a model declares, by relabelling a graph at random and scoring again.
+"""Test the symmetry a model declares: relabel a graph at random and compare the scores.
 
-Symmetry alone is cheap, a constant scorer has it: `separates` asks a model that reads relations to tell triplets apart
-that no relabelling maps onto each other.
+Symmetry alone is easy, even a constant scorer has it: `separates` tests that a model distinguishes triplets that no
+relabelling maps onto each other.
 """
 
 from __future__ import annotations
@@ -17,41 +17,41 @@ from anykg.models.base import LinkPredictor, Symmetry
 from anykg.seeds import generator
 
 TOLERANCE = 1e-4
-"""Largest deviation that counts as rounding, relative to the spread of the scores (and no smaller than 1)."""
+"""Largest deviation that counts as rounding, relative to the range of the scores (or to 1, if that is larger)."""
 DRAWS = 64
-"""Random draws behind a verdict on symmetry in expectation."""
+"""Random draws for a verdict on symmetry in expectation."""
 Z_LIMIT = 5.0
-"""A mean that is more standard errors away than this is different: about one in a million by chance."""
+"""Means further apart than this many standard errors differ; by chance, about one in a million does."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What relabelling did."""
+    """The outcome of a relabelling test."""
 
     symmetry: Symmetry
     """What the model declares."""
     relabelled: str
-    """What was renamed: entities and relations, or entities alone."""
+    """What was relabelled: entities and relations, or entities alone."""
     largest: float
     """The largest deviation of a score; in expectation, of a mean score in standard errors."""
     allowed: float
     triplets: int
     separated: int
-    """Different scores among them."""
+    """Number of different scores among them."""
 
     @property
     def holds(self) -> bool:
-        """Whether the declared symmetry stands."""
+        """Whether the declared symmetry holds."""
         return self.largest <= self.allowed
 
 
 def verify(model: LinkPredictor, graph: KnowledgeGraph, *, count: int = 200, seed: int = 0) -> Verdict:
     """Relabel `graph` at random and compare the scores of `count` triplets, facts and others, both directions."""
-    random = generator(seed, "verify")
-    triplets = sample_triplets(graph, count, random)
-    entity_order = random.permutation(graph.num_entities)
+    rng = generator(seed, "verify")
+    triplets = sample_triplets(graph, count, rng)
+    entity_order = rng.permutation(graph.num_entities)
     names_only = model.symmetry is Symmetry.ENTITIES_ONLY
-    relation_order = np.arange(graph.num_relations) if names_only else random.permutation(graph.num_relations)
+    relation_order = np.arange(graph.num_relations) if names_only else rng.permutation(graph.num_relations)
     renamed = graph.relabel(entity_order, relation_order)
     moved = relabel_triplets(triplets, entity_order, relation_order)
     model.eval()
@@ -80,7 +80,7 @@ def verify(model: LinkPredictor, graph: KnowledgeGraph, *, count: int = 200, see
 def separates(
     model: LinkPredictor, graph: KnowledgeGraph, one: tuple[str, str, str], other: tuple[str, str, str]
 ) -> bool:
-    """Whether two triplets, by name, get different scores."""
+    """Return whether two triplets, given by name, get different scores."""
     rows = np.array(
         [[graph.entities.index(h), graph.relations.index(r), graph.entities.index(t)] for h, r, t in (one, other)]
     )
@@ -89,15 +89,15 @@ def separates(
     return bool(abs(first - second) > TOLERANCE * 1e-2 * max(1.0, abs(first), abs(second)))
 
 
-def sample_triplets(graph: KnowledgeGraph, count: int, random: np.random.Generator) -> np.ndarray:
+def sample_triplets(graph: KnowledgeGraph, count: int, rng: np.random.Generator) -> np.ndarray:
     """`count` triplets [count, 3]: facts, then random ones; every other one told from its tail (relation r + R)."""
-    facts = graph.triplets[random.permutation(len(graph))[: count // 2]].astype(np.int64)
+    facts = graph.triplets[rng.permutation(len(graph))[: count // 2]].astype(np.int64)
     rest = count - len(facts)
     others = np.stack(
         [
-            random.integers(graph.num_entities, size=rest),
-            random.integers(graph.num_relations, size=rest),
-            random.integers(graph.num_entities, size=rest),
+            rng.integers(graph.num_entities, size=rest),
+            rng.integers(graph.num_relations, size=rest),
+            rng.integers(graph.num_entities, size=rest),
         ],
         axis=1,
     )

@@ -53,16 +53,6 @@ def adjacency(graph: KnowledgeGraph, direction: Direction) -> Adjacency:
     return graph.derive(_adjacency, direction)
 
 
-def distances_from(
-    graph: KnowledgeGraph, sources: np.ndarray, *, directed: bool, reverse: bool = False, limit: int | None = None
-) -> np.ndarray:
-    """Distances [S, N] from each source to each entity, or with `reverse` from each entity to each source; int32."""
-    sources = np.asarray(sources, np.int64)
-    _check_entities(graph, sources)
-    edges = adjacency(graph, _direction(directed, reverse))
-    return _signed(multi_source_bfs(edges.offsets, edges.neighbours, sources, _checked_limit(limit)))
-
-
 def triplet_distances(
     graph: KnowledgeGraph,
     triplets: np.ndarray,

@@ -17,7 +17,7 @@ from anykg.seeds import generator
 
 
 def hold_out(graph: KnowledgeGraph, share: float, seed: int, name: str) -> tuple[KnowledgeGraph, KnowledgeGraph]:
-    """Split off `share` of the facts, drawn from the stream `name` of `seed`.
+    """Split off `share` of the facts, drawn by the generator `name` of `seed`.
 
     The facts are shuffled; the first one of each entity and relation stays, and the last ones that need not stay go.
     """

@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, Unpack, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, Unpack
 
 from anykg.errors import ConfigError, DataError, UnknownName, nearest
 from anykg.io import addresses
@@ -75,35 +75,36 @@ def as_graph(source: GraphLike, data_dir: Path | None = None, **reading: Unpack[
     """Return the graph that `source` stands for.
 
     Args:
-        source: A KnowledgeGraph, a file, the name of a dataset, a pandas or polars DataFrame with the columns head,
-            relation and tail (or three columns in that order), a NetworkX graph, or (head, relation, tail) rows. Names
-            that are not text, such as integers, become text.
+        source: A KnowledgeGraph, a file, an address, a database, the name of a dataset, a pandas or polars DataFrame,
+            (head, relation, tail) rows, or a graph of NetworkX, igraph, rdflib, torch-geometric or PyKEEN. Names that
+            are not text, such as integers, become text.
         data_dir: Where to look for datasets first.
-        **reading: How to read a file: columns, separator, header, literals, labels.
+        **reading: How to read it; see `anykg.io.options.ReadOptions`.
     """
     from anykg.graph.graph import KnowledgeGraph
 
     if isinstance(source, str | Path):
         return load_graph(source, data_dir, **reading)
-    if reading:
-        raise ConfigError(f"{' and '.join(sorted(reading))} can be given for a file only, not for {_kind(source)}.")
     if isinstance(source, KnowledgeGraph):
+        if reading:
+            raise ConfigError(
+                f"{' and '.join(sorted(reading))} can be given while reading only, not for {_kind(source)}."
+            )
         return source
-    from anykg.io.exchange import from_networkx, from_pandas, from_rows
+    from anykg.io.exchange import from_object
 
-    library = type(source).__module__.partition(".")[0]
-    if library == "polars":
-        return KnowledgeGraph.from_polars(cast(Any, source))
-    if library == "pandas":
-        return from_pandas(source)
-    if hasattr(source, "edges") and hasattr(source, "is_directed"):
-        return from_networkx(source)
-    if isinstance(source, Iterable):
-        return from_rows(source)
-    raise DataError(
-        "Expected a graph, a file, a dataset name, a DataFrame, a NetworkX graph or a list of (head, relation, tail); "
-        f"found {_kind(source)}."
-    )
+    try:
+        graph = from_object(source, **reading)
+    except TypeError as error:
+        if not reading:
+            raise
+        raise ConfigError(f"{' and '.join(sorted(reading))} cannot be given for {_kind(source)}.") from error
+    if graph is None:
+        raise DataError(
+            "Expected a graph, a file, a dataset name, a DataFrame, a list of (head, relation, tail), or a graph of "
+            f"NetworkX, igraph, rdflib, torch-geometric or PyKEEN; found {_kind(source)}."
+        )
+    return graph
 
 
 def as_task(source: GraphLike | Task, data_dir: Path | None = None, **reading: Unpack[Reading]) -> Task:

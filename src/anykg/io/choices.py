@@ -21,8 +21,8 @@ from anykg.io.parsed import TRIPLET, Parsed, added
 from anykg.io.where import filter_of
 
 BLANK = "rows with a blank field"
-CONDITIONS = "rows by --where"
-RELATIONS = "facts by --keep and --drop"
+CONDITIONS = "rows by conditions"
+RELATIONS = "facts of relations that were not asked for"
 LITERALS = "statements about literals"
 _WRITTEN = r'^"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)"(?:\^\^<[^>]*>)?$'
 _DATE = r'^"?([+-]?\d{4,})-\d\d(?:-\d\d.*)?$'
@@ -61,7 +61,7 @@ def names_of(parsed: Parsed, options: ReadOptions, path: object = "") -> Names:
         row = table.with_row_index().filter(pl.any_horizontal(pl.col(TRIPLET).is_null()))["index"][0]
         missing = next(name for name in TRIPLET if table[name][row] is None)
         raise DataError(
-            f"{path}: expected a {missing} in every row, found none in row {row + 1}; leave out --strict to skip such "
+            f"{path}: expected a {missing} in every row, found none in row {row + 1}; leave out `strict` to skip such "
             "rows."
         )
     left_out = added(left_out, {BLANK: blank})
@@ -82,7 +82,7 @@ def names_of(parsed: Parsed, options: ReadOptions, path: object = "") -> Names:
     if parsed.relation is None and options.relation is None:
         notes.append(
             f"the links have no types, so all are read as one relation, {parsed.untyped!r}: questions for a relation "
-            "are meaningless (--one-relation names it)"
+            "are meaningless (`relation` names it)"
         )
     return Names(table, parsed, labels, parsed.prefixes, left_out, tuple(notes))
 
@@ -115,8 +115,8 @@ def _names(values: pl.Series, path: object, *, numbers: bool = False) -> pl.Seri
         whole = values.drop_nulls().drop_nans()
         if len(whole) and not (whole == whole.round()).all():
             raise DataError(
-                f"{path}: expected names in column {values.name!r}, found values of type {kind}; use --bins 10 if "
-                "these are numbers that facts are about, or --columns for other columns."
+                f"{path}: expected names in column {values.name!r}, found values of type {kind}; use bins=10 if "
+                "these are numbers that facts are about, or `columns` for other columns."
             )
         values = values.fill_nan(None).cast(pl.Int64)
     elif kind in (pl.List, pl.Struct, pl.Array, pl.Object, pl.Binary):

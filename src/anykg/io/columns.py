@@ -170,18 +170,18 @@ def question(path: object, names: Sequence[str], *, why: str = "") -> DataError:
     if len(words & PROPERTIES) * 2 >= len(words) or any(":ID" in name for name in names):
         return DataError(
             f"{path}: this looks like a list of nodes (columns {shown}), not of links; give the file of links, and "
-            "this one with --labels; or say which columns are head, relation and tail with --columns."
+            "this one with `labels`; or say which columns are head, relation and tail with `columns`."
         )
     doubt = f"{path}: {why or 'it cannot be told which columns are head, relation and tail'} (columns {shown})"
     candidates = [name for name in names if plain(name) not in MEASURES | {"id"}]
     candidates = candidates if len(candidates) > 1 else list(names)
-    pair = f"--columns {','.join(candidates[:2])} --one-relation NAME if all rows are of one relation"
+    pair = f"columns='{','.join(candidates[:2])}', relation='NAME' if all rows are of one relation"
     if len(names) < 2:
         return DataError(f"{doubt}; expected at least a column of heads and one of tails.")
     if len(names) == 2:
         return DataError(f"{doubt}; give {pair}.")
     three = ",".join(candidates[:3] if len(candidates) > 2 else names[:3])
-    return DataError(f"{doubt}; name them with --columns {three}, or give {pair}.")
+    return DataError(f"{doubt}; name them with columns='{three}', or give {pair}.")
 
 
 def _ends(words: Sequence[str]) -> tuple[tuple[int, int | None], tuple[int, int | None]] | None:
@@ -239,7 +239,7 @@ def _by_letters(text: str, width: int, relation: str | None, path: object) -> Ro
         )
     if width and len(text) != width:
         raise DataError(
-            f"{path}: expected {len(text)} columns by --columns {text}, found {width}; use _ for a column to skip."
+            f"{path}: expected {len(text)} columns by columns='{text}', found {width}; use _ for a column to skip."
         )
     return Roles(text.index("h"), text.index("r") if "r" in text else None, text.index("t"))
 
@@ -260,7 +260,7 @@ def _position(part: str, names: Sequence[str] | None, width: int, path: object) 
             index = (index + 1) * 26 + ord(letter) - ord("A")
     else:
         if names is None:
-            raise ConfigError(f"{path}: the columns have no names here; use --columns hrt, letters (A,B,C) or numbers.")
+            raise ConfigError(f"{path}: the columns have no names here; use columns='hrt', letters (A,B,C) or numbers.")
         shown = ", ".join(names[:12])
         raise UnknownName(f"column (there are {shown})", part, nearest(part, names))
     if not 0 <= index < width:

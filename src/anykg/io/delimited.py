@@ -227,7 +227,7 @@ def choose_roles(source: Source, dialect: Dialect, options: ReadOptions) -> Role
     if width == 3 and options.relation is not None:
         raise ConfigError(
             f"{path}: has three columns, so relation {options.relation!r} needs columns that say which two are head "
-            "and tail, such as --columns h_t."
+            "and tail, such as columns='h_t'."
         )
     if width != 3:
         return _too_wide(source, dialect, rows)
@@ -242,8 +242,8 @@ def _pair(source: Source, dialect: Dialect, rows: list[list[str]], options: Read
     if options.relation is None and not linked:
         raise DataError(
             f"{source.path}: has two columns, {dialect.separator_name}-separated, with no name in both; if each line "
-            "is a link, give --one-relation NAME; if these are names and labels, give them with --labels beside a file "
-            "of facts; if fields are separated otherwise, use --separator."
+            "is a link, give relation='NAME'; if these are names and labels, give them with `labels` beside a file "
+            "of facts; if fields are separated otherwise, use `separator`."
         )
     return Roles(0, None, 1)
 
@@ -263,8 +263,8 @@ def _refuse_measures(source: Source, rows: list[list[str]]) -> None:
     if len(middle) > 20 and len(middle) > 5 * len(last):
         raise DataError(
             f"{source.path}: the second column has {len(middle)} different values in the first {len(whole)} rows and "
-            f"the third only {len(last)}, so the second does not look like the relation; use --columns htr if the "
-            "third is, --columns ht_ --one-relation NAME if all rows are of one relation, or --columns hrt as it is."
+            f"the third only {len(last)}, so the second does not look like the relation; use columns='htr' if the "
+            "third is, columns='ht_', relation='NAME' if all rows are of one relation, or columns='hrt' as it is."
         )
 
 
@@ -534,7 +534,7 @@ def _parse_lines(source: Source, dialect: Dialect, wanted: Sequence[int]) -> tup
 
 
 def _refuse_blanks(source: Source, dialect: Dialect, roles: Roles, frame: pl.DataFrame, comments: int) -> None:
-    """With --strict: raise with the line of the first comment or blank field."""
+    """With `strict`: raise with the line of the first comment or blank field."""
     names = dialect.columns
     needed = [index for index in (roles.head, roles.relation, roles.tail) if index is not None]
     if not comments and not any(frame[names[index]].null_count() for index in needed):
@@ -543,12 +543,12 @@ def _refuse_blanks(source: Source, dialect: Dialect, roles: Roles, frame: pl.Dat
         where = f"{source.path}:{source.first_line - 1 + line}"
         if fields[0].startswith(COMMENT) and (position < dialect.skip or len(fields) != dialect.width):
             raise DataError(
-                f"{where}: expected a fact, found a comment: {_shown(fields, dialect)}; leave out --strict."
+                f"{where}: expected a fact, found a comment: {_shown(fields, dialect)}; leave out `strict`."
             )
         if position >= dialect.skip + dialect.header and any(not fields[index] for index in needed):
             raise DataError(
                 f"{where}: expected a name in every field, found an empty one: {_shown(fields, dialect)}; leave out "
-                "--strict to skip such lines."
+                "`strict` to skip such lines."
             )
 
 
@@ -589,11 +589,11 @@ def _advice(fields: list[str], dialect: Dialect, first: bool) -> str:
     if len(fields) > 3 and dialect.separator != " ":
         skipped = "_" * (len(fields) - 3)
         return (
-            f"Say what the columns are, as in --columns hrt{skipped}, or --columns ht_{skipped} --one-relation NAME if "
+            f"Say what the columns are, as in columns='hrt{skipped}', or columns='ht_{skipped}', relation='NAME' if "
             "all rows are of one relation."
         )
     if dialect.separator == " ":
-        return 'Put names with spaces in quotes ("New York"), or use --separator if spaces do not separate.'
+        return 'Put names with spaces in quotes ("New York"), or use `separator` if spaces do not separate.'
     if len(fields) == 1:
-        return "Use --separator space (or comma, pipe, semicolon, tab) if the fields are separated otherwise."
-    return "Mend the line, or use --separator if the fields are separated otherwise."
+        return "Use separator='space' (or comma, pipe, semicolon, tab) if the fields are separated otherwise."
+    return "Mend the line, or use `separator` if the fields are separated otherwise."

@@ -21,7 +21,7 @@ import polars as pl
 from anykg.errors import DataError
 from anykg.io.columns import RELATIONS, plain
 from anykg.io.options import ReadOptions
-from anykg.io.parsed import Parsed
+from anykg.io.parsed import Parsed, frame_of
 from anykg.io.source import Source, decode
 from anykg.io.tables import facts, of_frame
 
@@ -302,21 +302,9 @@ def _term(cell: Mapping[str, Any] | None) -> str | None:
 
 
 def _frame(rows: list[dict[str, Any]]) -> pl.DataFrame:
-    """Rows as a frame; a column of several types is one of text, and what holds more than a value is left out."""
+    """Rows as a frame with a column for every field."""
     names = dict.fromkeys(name for row in rows for name in row)
-    series = []
-    for name in names:
-        values = [row.get(name) for row in rows]
-        kinds = {type(value) for value in values if value is not None}
-        if kinds & {dict, list}:
-            if name in ("head", "relation", "tail"):
-                values = [None if isinstance(value, dict | list) else value for value in values]
-            else:
-                continue
-        if len(kinds) > 1 and not kinds <= {int, float}:
-            values = [None if value is None else str(value) for value in values]
-        series.append(pl.Series(name, values, strict=False))
-    return pl.DataFrame(series)
+    return frame_of({name: [row.get(name) for row in rows] for name in names})
 
 
 def _described(value: Any) -> str:

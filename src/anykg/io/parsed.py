@@ -84,6 +84,23 @@ def of_roles(frame: pl.DataFrame, roles: Roles, names: Sequence[str], **more: An
     )
 
 
+def frame_of(columns: Mapping[str, Sequence[Any]]) -> pl.DataFrame:
+    """A frame from columns of Python values; mixed and unusual types become text, columns of lists are left out."""
+    series = []
+    for name, values in columns.items():
+        kinds = {type(value) for value in values if value is not None}
+        if kinds & {dict, list, tuple, set}:
+            if all(kind in (dict, list, tuple, set) for kind in kinds):
+                continue
+            values = [None if isinstance(value, dict | list | tuple | set) else value for value in values]
+            kinds -= {dict, list, tuple, set}
+        plain = kinds <= {int, float} or kinds == {str} or kinds == {bool}
+        if not plain or (int in kinds and any(value is not None and abs(value) >= 2**63 for value in values)):
+            values = [None if value is None else str(value) for value in values]
+        series.append(pl.Series(name, values, strict=False) if kinds else pl.Series(name, values, pl.String))
+    return pl.DataFrame(series)
+
+
 def added(*counts: Mapping[str, int]) -> dict[str, int]:
     """Counts by name, summed; zeros are left out."""
     total: dict[str, int] = {}

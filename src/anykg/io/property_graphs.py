@@ -113,8 +113,8 @@ def labels_beside(path: Path) -> tuple[Path, dict[str, str]] | None:
         if re.search(rf"(^|[_.-]){word}([_.-]|$)", path.name, re.IGNORECASE):
             beside = path.with_name(re.sub(word, "nodes", path.name, count=1, flags=re.IGNORECASE))
             if beside != path and beside.is_file():
-                table = _table(beside)
-                if table is not None and (labels := _labels(table, _id_column(table.columns))):
+                table = table_of(beside)
+                if labels := _labels(table, _id_column(table.columns)):
                     return beside, labels
     return None
 
@@ -139,9 +139,7 @@ def read_folder(folder: Path, options: ReadOptions) -> Parsed:
     labels: dict[str, str] = {}
     nodes: list[tuple[Path, pl.DataFrame]] = []
     for path in _tables_in(folder):
-        table = _table(path)
-        if table is None:
-            continue
+        table = table_of(path)
         roles = by_header(table.columns)
         if roles is not None and not any(m and m["kind"] == "ID" for m in map(NEO4J.match, table.columns)):
             links.append((path, table, roles))
@@ -203,8 +201,8 @@ def _first_line(path: Path) -> bytes:
         return file.readline(1 << 16)
 
 
-def _table(path: Path) -> pl.DataFrame | None:
-    """A table with its header, all columns; None if it has none."""
+def table_of(path: Path) -> pl.DataFrame:
+    """A table with a header, all its columns."""
     from anykg.io.delimited import Dialect, detect, parse_rows
 
     source = load(path)
@@ -326,7 +324,7 @@ def _csv(table: pl.DataFrame) -> bytes:
     return buffer.getvalue()
 
 
-def table_labels(path: Path) -> dict[str, str] | None:
-    """Labels by name, from a table of nodes; None if it has none."""
-    table = _table(path)
-    return None if table is None else _labels(table, _id_column(table.columns))
+def table_labels(path: Path) -> dict[str, str]:
+    """Labels by name, from a table of nodes."""
+    table = table_of(path)
+    return _labels(table, _id_column(table.columns))

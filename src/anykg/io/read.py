@@ -225,7 +225,7 @@ def _streamed(parts: Iterable[Parsed], options: ReadOptions, shown: str) -> tupl
 
 def _nothing(shown: str, names: Names, options: ReadOptions) -> str:
     left_out = ", ".join(f"{count:,} {what}" for what, count in names.left_out.items())
-    hint = "; use --literals keep to read those" if names.left_out.get(LITERALS) else ""
+    hint = "; use literals='keep' to read those" if names.left_out.get(LITERALS) else ""
     if not hint and options.given():
         hint = f"; look at what {' and '.join(options.given())} leave out"
     blank = "" if left_out else "; expected a triplet on each line"
@@ -243,9 +243,8 @@ def _no_columns() -> set[str]:
 def _read_labels(path: Path, graph: KnowledgeGraph) -> dict[str, str]:
     from anykg.io.property_graphs import table_labels
 
-    labels = table_labels(path) if path.suffix.lower() in (".parquet", ".feather", ".jsonl", ".ndjson") else None
-    if labels is None:
-        labels = parse_labels(load(path))
+    typed = path.suffix.lower() in (".parquet", ".feather", ".jsonl", ".ndjson")
+    labels = table_labels(path) if typed else parse_labels(load(path))
     if not any(name in labels for vocabulary in (graph.entities, graph.relations) for name in vocabulary):
         raise DataError(
             f"{path}: none of its {len(labels):,} names (such as {next(iter(labels), '')!r}) is an entity or relation "

@@ -64,4 +64,4 @@ def stream_names(
             found = True
             yield table
     if not found:
-        raise DataError(f"{path}: expected facts between entities, found none; use --literals keep to read literals.")
+        raise DataError(f"{path}: expected facts between entities, found none; use literals='keep' to read literals.")

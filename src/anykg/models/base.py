@@ -181,10 +181,18 @@ class LinkPredictor(nn.Module):
         raise NotImplementedError
 
     def compiled_loss(
-        self, graph: KnowledgeGraph, rows: Tensor, recipe: Recipe, targets: Tensor | None = None
+        self,
+        graph: KnowledgeGraph,
+        rows: Tensor,
+        recipe: Recipe,
+        targets: Tensor | None = None,
+        labels: Tensor | None = None,
     ) -> Tensor | None:
-        """The recipe's loss of `training_scores`, if the model has a compiled version of it; otherwise None."""
-        del graph, rows, recipe, targets
+        """The recipe's loss of `training_scores`, if the model has a compiled version of it; otherwise None.
+
+        With `labels` [B] rows are [B, 1, 3], and those where it is False are negatives.
+        """
+        del graph, rows, recipe, targets, labels
         return None
 
 

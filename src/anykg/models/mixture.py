@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from anykg.errors import ConfigError
 from anykg.graph.graph import KnowledgeGraph
 from anykg.models.base import LinkPredictor, Symmetry
-from anykg.models.complex.complex import name_keys, rows_of
+from anykg.models.complex.complex import ComplEx, name_keys, rows_of
 from anykg.models.recipe import Recipe
 from anykg.models.registry import MODELS
 from anykg.settings import from_json
@@ -154,6 +154,28 @@ class Mixture(LinkPredictor):
     def names(self) -> list[str]:
         """What the components are called."""
         return [part.name for part in self.config.components]
+
+    def unknown_to(self, graph: KnowledgeGraph) -> dict[str, tuple[int, int]]:
+        """For every component that goes by names: how many entities and relations of a graph it does not know."""
+        found = {}
+        for name, model in zip(self.names, self.models, strict=True):
+            if isinstance(model, ComplEx) and model.fitted:
+                entities = int((rows_of(model.entity_keys, name_keys(graph.entities)) < 0).sum())
+                relations = int((rows_of(model.relation_keys, name_keys(graph.relations)) < 0).sum())
+                if entities or relations:
+                    found[name] = entities, relations
+        return found
+
+    def __repr__(self) -> str:
+        """The table of how the components did on hidden facts, or their names."""
+        if not self.config.table:
+            return f"Mixture({', '.join(self.names)})"
+        lines = [f"{'component':<12}{'MRR':>8}{'Hits@10':>9}{'weight':>8}{'relation MRR':>14}"]
+        for row in self.config.table:
+            figures = (row["mrr"], row["hits@10"], row.get("weight"), row.get("relation_mrr"))
+            cells = ["" if value is None else f"{value:.3f}" for value in figures]
+            lines.append(f"{row['component']:<12}{cells[0]:>8}{cells[1]:>9}{cells[2]:>8}{cells[3]:>14}".rstrip())
+        return "\n".join(lines)
 
     def encode(self, graph: KnowledgeGraph, seed: int = 0) -> Encoded:
         rows = rows_of(self.relation_keys, name_keys(graph.relations)).to(self.weights.device)

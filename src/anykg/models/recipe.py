@@ -18,6 +18,9 @@ class Recipe:
     """Steps in an epoch, over a part of the targets drawn anew each time; 0 goes through all of them."""
     batch_size: int = 256
     """Target triplets in a step; 0 takes them all at once."""
+    batches: Literal["mixed", "relation"] = "mixed"
+    """Steps over targets with their negatives, all relations mixed; or over rows, targets and negatives, that share one
+    relation, as many as such targets and negatives would be. The latter needs loss = bce."""
     batch_nodes: int = 0
     """At most so many entities times targets in a step, so that large graphs have smaller batches; 0 sets no bound."""
     mixture: Literal["size", "sqrt", "even"] = "size"
@@ -107,5 +110,7 @@ class Recipe:
             raise ConfigError(f"--hide-pairs: expected 0 to 1, found {self.hide_pairs}.")
         if not 0 <= self.hide < 1:
             raise ConfigError(f"--hide: expected 0 or more and less than 1, found {self.hide}.")
+        if self.batches == "relation" and self.loss != "bce":
+            raise ConfigError(f"--batches relation: expected loss bce, which compares no rows, found {self.loss}.")
         if self.negative_entities + self.negative_relations == 0:
             raise ConfigError("--negative-entities: expected 1 or more negatives for each target, found none.")

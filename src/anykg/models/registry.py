@@ -94,6 +94,9 @@ MODELS = ModelRegistry(
         "isdea+": Row(
             "anykg.models.isdea.isdea:ISDEA", "Any GNN made double equivariant: each relation against all others."
         ),
+        "isdea+ pairs": Row(
+            "anykg.models.isdea.pairwise:PairwiseISDEA", "ISDEA+ over pairs of entities: a Bellman-Ford network."
+        ),
         "complex": Row(
             "anykg.models.complex.complex:ComplEx",
             "A complex vector for each name, fitted to one graph.",

@@ -22,6 +22,7 @@ import numpy as np
 import scipy.sparse
 
 from anykg.graph.graph import KnowledgeGraph
+from anykg.graph.keys import find
 from anykg.rules.clause import Clause, parse
 from anykg.rules.ground import rule_table
 from anykg.rules.kernels.evidence import PRIOR, Asked, Columns, Rules, path_evidence, role_evidence
@@ -155,10 +156,8 @@ class _Counts(NamedTuple):
 
     def of(self, keys: np.ndarray) -> np.ndarray:
         """How often each of the keys occurs."""
-        if not len(self.keys):
-            return np.zeros(len(keys), np.int64)
-        at = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
-        return np.where(self.keys[at] == keys, self.counts[at], 0)
+        at = find(self.keys, keys)
+        return np.where(at >= 0, self.counts[at], 0) if len(self.keys) else np.zeros(len(keys), np.int64)
 
 
 def _links(graph: KnowledgeGraph, end: int) -> _Counts:

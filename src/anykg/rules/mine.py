@@ -21,6 +21,7 @@ import psutil
 
 from anykg.errors import ConfigError, DataError
 from anykg.graph.graph import KnowledgeGraph
+from anykg.progress import Progress
 from anykg.rules.clause import Clause
 from anykg.rules.ground import rule_table
 from anykg.rules.kernels.curveball import curveball
@@ -29,12 +30,10 @@ from anykg.rules.kernels.paths import IMPLIED, LONGEST, PARTIAL, PATTERNS, SUPPO
 from anykg.rules.kernels.tables import RuleTable, count_repeats, examples
 from anykg.rules.match import implied, is_implied
 from anykg.rules.shapes import HALF_LINKS, LONGEST_REPEAT, Shape, shapes
-from anykg.seeds import stream
+from anykg.seeds import generator
 
 CHUNK = 64
 """Heads that are counted between two looks at progress and interrupts."""
-
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
@@ -109,7 +108,7 @@ def mine(
     refuse_too_large(graph, length)
     wanted = shapes(length)
     heads = np.unique(graph.triplets[:, 0]).astype(np.int64)
-    sample = np.sort(stream(seed, "null heads").permutation(heads)[:null_heads]) if nulls else heads[:0]
+    sample = np.sort(generator(seed, "null heads").permutation(heads)[:null_heads]) if nulls else heads[:0]
     tell = _Teller(progress, length * (len(heads) + (nulls + 1) * len(sample)))
     everyone = np.arange(graph.num_entities)
     counts = _counts(graph, wanted, everyone, tell)
@@ -155,7 +154,7 @@ def shuffled(graph: KnowledgeGraph, seed: int, number: int = 0) -> KnowledgeGrap
     new_list = np.flatnonzero(np.append(True, (np.diff(relations) != 0) | (np.diff(heads) != 0)))
     offsets = np.append(new_list, len(triplets))
     groups = np.append(np.flatnonzero(np.append(True, np.diff(relations[new_list]) != 0)), len(new_list))
-    random = stream(seed, "null", number)
+    random = generator(seed, "null", number)
     tails = curveball(triplets[:, 2].copy(), offsets, groups, graph.num_entities, random)
     return graph.with_triplets(np.stack([heads, relations, tails], 1))
 

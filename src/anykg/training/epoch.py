@@ -15,7 +15,7 @@ import numpy as np
 from anykg.graph.graph import KnowledgeGraph
 from anykg.graph.split import hold_out
 from anykg.models.recipe import Recipe
-from anykg.seeds import stream
+from anykg.seeds import generator
 from anykg.training.negatives import HEAD, asked_column, corrupt
 from anykg.training.spanning import resplit
 
@@ -30,6 +30,17 @@ class Batch(NamedTuple):
     """All facts; other known answers do not count as wrong."""
     asks: Literal["rows", "tails", "relations"] = "rows"
     """Score the rows; all tails of each target's (head, relation); or all relations of its (head, tail)."""
+    labels: np.ndarray | None = None  # bool [B]
+    """Which rows [B, 1, 3] are targets, where targets and negatives are no longer side by side."""
+
+    @property
+    def targets(self) -> np.ndarray:
+        """The facts [G, 3] to be learned."""
+        return self.rows[:, 0] if self.labels is None else self.rows[self.labels, 0]
+
+    def part(self, rows: slice) -> Batch:
+        """Some of the rows."""
+        return self._replace(rows=self.rows[rows], labels=None if self.labels is None else self.labels[rows])
 
     def for_relations(self) -> Batch:
         """Ask for the relations of the same targets instead."""
@@ -49,7 +60,7 @@ def message_graph(graph: KnowledgeGraph, recipe: Recipe, seed: int) -> Knowledge
 def draw_epoch(graphs: Sequence[KnowledgeGraph], recipe: Recipe, seed: int, epoch: int) -> list[Draw]:
     """The batches of an epoch in order, each drawn when called."""
     by_graph = [_draws(graph, recipe, seed, epoch, index) for index, graph in enumerate(graphs)]
-    rng = stream(seed, "order", epoch)
+    rng = generator(seed, "order", epoch)
     if recipe.mixture == "size":
         draws = [draw for part in by_graph for draw in part]
         order = rng.permutation(len(draws)) if len(graphs) > 1 else np.arange(len(draws))
@@ -98,7 +109,7 @@ def _draws(graph: KnowledgeGraph, recipe: Recipe, seed: int, epoch: int, index: 
     targets = targets.astype(np.int64)
     if recipe.inverses:
         targets = np.concatenate([targets, graph.inverted(targets)])
-    order = stream(seed, "targets", epoch, index).permutation(len(targets))
+    order = generator(seed, "targets", epoch, index).permutation(len(targets))
     size = recipe.batch_size or len(targets)
     if recipe.batch_nodes:
         size = min(size, max(recipe.batch_nodes // graph.num_entities, 1))
@@ -108,7 +119,27 @@ def _draws(graph: KnowledgeGraph, recipe: Recipe, seed: int, epoch: int, index: 
         names = [("negatives", index, epoch, number) for number in range(len(parts))]
         return [partial(draw, targets[part], seed, name) for part, name in zip(parts, names, strict=True)]
     whole = draw(targets, seed, ("negatives", index, 0 if recipe.fixed_negatives else epoch))
+    if recipe.batches == "relation":
+        return _one_relation_each(whole, size, generator(seed, "rows", epoch, index))
     return [partial(Batch, messages, whole.rows[part], graph) for part in parts]
+
+
+def _one_relation_each(whole: Batch, size: int, rng: np.random.Generator) -> list[Draw]:
+    """Batches of rows of one relation, as many rows as `size` targets with their negatives have."""
+    rows = whole.rows.reshape(-1, 3)
+    labels = np.zeros(whole.rows.shape[:2], bool)
+    labels[:, 0] = True
+    shuffled = rng.permutation(len(rows))
+    order = shuffled[np.argsort(rows[shuffled, 1], kind="stable")]
+    ends = np.flatnonzero(np.diff(rows[order, 1], append=-1)) + 1
+    limit = size * whole.rows.shape[1]
+    parts = [part[i : i + limit] for part in np.split(order, ends[:-1]) for i in range(0, len(part), limit)]
+    batches = [whole._replace(rows=rows[part, None], labels=labels.reshape(-1)[part]) for part in parts]
+    return [partial(_given, batches[i]) for i in rng.permutation(len(batches))]
+
+
+def _given(batch: Batch) -> Batch:
+    return batch
 
 
 def _ranks_all(graph: KnowledgeGraph, recipe: Recipe, size: int) -> bool:
@@ -133,7 +164,7 @@ def _with_negatives(
         sides=recipe.sides,
         inverses=recipe.inverses,
         strict=recipe.strict,
-        random=stream(seed, *names),
+        random=generator(seed, *names),
     )
     return Batch(messages, np.concatenate([targets[:, None], negatives], axis=1), graph)
 
@@ -147,7 +178,7 @@ def _queries(
     names: tuple[str | int, ...],
 ) -> Batch:
     """Targets turned so that the entity asked for is the tail."""
-    column = asked_column(len(targets), recipe.sides, stream(seed, *names))
+    column = asked_column(len(targets), recipe.sides, generator(seed, *names))
     turned = np.where((column == HEAD)[:, None], graph.inverted(targets), targets)
     return Batch(messages, turned[:, None], graph, "tails")
 

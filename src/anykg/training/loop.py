@@ -1,6 +1,6 @@
 """Train a model: epochs, validation, early stop, best and last, stop and resume.
 
-Every random number comes from a stream named by epoch and step, so a run that is stopped or killed and resumed from
+Every random number comes from a generator named by epoch and step, so a run that is stopped or killed and resumed from
 `last.safetensors` ends with the very same weights as one that was not.
 """
 

@@ -31,6 +31,11 @@ def binary(scores: Tensor, positive_weight: float = 1.0) -> Tensor:
     return (positive.sum() + F.softplus(scores[:, 1:]).sum()) / scores.numel()
 
 
+def labelled(scores: Tensor, labels: Tensor, positive_weight: float = 1.0) -> Tensor:
+    """The same for scores [B] of rows in any order; `labels` [B] are True for positives."""
+    return torch.where(labels, F.softplus(-scores) * positive_weight, F.softplus(scores)).mean()
+
+
 def balanced(scores: Tensor) -> Tensor:
     """Cross-entropy of each target plus the mean over its negatives: the paper's equation."""
     return (F.softplus(-scores[:, 0]) + F.softplus(scores[:, 1:]).mean(1)).mean()

@@ -13,14 +13,14 @@ from scipy.sparse.csgraph import minimum_spanning_tree
 
 from anykg.errors import ConfigError, DataError
 from anykg.graph.graph import KnowledgeGraph, Ragged
-from anykg.seeds import stream
+from anykg.seeds import generator
 
 
 def resplit(graph: KnowledgeGraph, share: float, seed: int, epoch: int) -> tuple[KnowledgeGraph, np.ndarray]:
     """The message graph and the targets [T, 3] of an epoch; fewer than `share` are targets where more must stay."""
     if not 0 < share < 1:
         raise ConfigError(f"Expected a share of targets between 0 and 1, found {share}.")
-    random = stream(seed, "resplit", epoch)
+    random = generator(seed, "resplit", epoch)
     stays = np.zeros(graph.num_triplets, bool)
     stays[_one_of_each(graph.derive(forest_triplets), random)] = True
     by_relation = graph.derive(triplets_by_relation)

@@ -13,10 +13,10 @@ from torch import Tensor
 from anykg.errors import ConfigError
 from anykg.models.base import LinkPredictor
 from anykg.models.recipe import Recipe
-from anykg.seeds import stream
+from anykg.seeds import generator
 from anykg.training.adam import Adam
 from anykg.training.epoch import Batch, facts_between
-from anykg.training.losses import loss_of, softmax
+from anykg.training.losses import labelled, loss_of, softmax
 from anykg.training.workers import ALONE, Workers
 
 
@@ -71,7 +71,7 @@ def take_step(
     hidden = hidden_facts(batch, recipe, seed, whole=len(shares) == workers.size == 1)
     value = torch.zeros((), device=device)
     for share in shares:
-        part = batch_loss(model, batch._replace(rows=batch.rows[share]), recipe, seed, hidden)
+        part = batch_loss(model, batch.part(share), recipe, seed, hidden)
         loss = part * ((share.stop - share.start) / len(batch.rows))  # losses are means over rows
         loss.backward()
         value += loss.detach()
@@ -91,12 +91,12 @@ def take_step(
 
 def hidden_facts(batch: Batch, recipe: Recipe, seed: int, *, whole: bool) -> np.ndarray | None:
     """Facts [G, 3] to remove from the graph; None if these are just the targets of a batch computed as a whole."""
-    targets = batch.rows[:, 0]
+    targets = batch.targets
     hidden = [targets]
-    if recipe.hide_pairs and stream(seed, "hide pairs").random() < recipe.hide_pairs:
+    if recipe.hide_pairs and generator(seed, "hide pairs").random() < recipe.hide_pairs:
         hidden = [facts_between(batch.graph, targets)]
     if recipe.hide:
-        rng = stream(seed, "hide")
+        rng = generator(seed, "hide")
         share = rng.random() * recipe.hide
         hidden.append(batch.graph.triplets[rng.random(len(batch.graph)) < share].astype(np.int64))
     if whole and len(hidden) == 1 and hidden[0] is targets:
@@ -110,8 +110,12 @@ def batch_loss(model: LinkPredictor, batch: Batch, recipe: Recipe, seed: int, hi
     rows = torch.from_numpy(batch.rows).to(device)
     if batch.asks == "rows":
         targets = None if hidden is None else torch.from_numpy(hidden).to(device)
-        loss = model.compiled_loss(batch.graph, rows, recipe, targets)
-        return loss_of(model.training_scores(batch.graph, rows, seed, targets), recipe) if loss is None else loss
+        labels = None if batch.labels is None else torch.from_numpy(batch.labels).to(device)
+        loss = model.compiled_loss(batch.graph, rows, recipe, targets, labels)
+        if loss is not None:
+            return loss
+        scores = model.training_scores(batch.graph, rows, seed, targets)
+        return loss_of(scores, recipe) if labels is None else labelled(scores[:, 0], labels, recipe.positive_weight)
     heads, relations, tails = batch.rows[:, 0].T
     target, removed = rows[:, 0], rows[:, 0] if hidden is None else torch.from_numpy(hidden).to(device)
     if batch.asks == "tails":

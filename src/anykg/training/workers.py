@@ -1,6 +1,6 @@
 """Processes that train one model together, as `torchrun` starts them: each computes a share of every batch.
 
-Every worker draws the same batches from the same streams and holds the same weights. Gradients are summed before each
+Every worker draws the same batches from equal generators and holds the same weights. Gradients are summed before each
 step, so the losses are those of one process with the same batch. The first worker alone validates and writes files.
 """
 

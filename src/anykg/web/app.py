@@ -18,7 +18,7 @@ from anykg import __version__
 from anykg.errors import InputError, UnknownName
 from anykg.web import routes_graphs, routes_jobs, routes_review
 from anykg.web.access import LOOPBACK, Access
-from anykg.web.bodies import BodyLimit
+from anykg.web.bodies import BodyLimit, Gate
 from anykg.web.decisions import Conflict
 from anykg.web.pool import Busy, Cancelled, TooLong
 from anykg.web.state import State
@@ -26,6 +26,8 @@ from anykg.web.uploads import TooLarge
 
 STATIC = Path(__file__).parent / "static"
 ROOT = "/api/v1"
+MOST_REQUESTS = 1000
+"""Under way at once, streams included."""
 log = logging.getLogger("anykg.web")
 
 
@@ -57,7 +59,7 @@ def create_app(state: State, *, token: str, port: int, hosts: Iterable[str] = LO
         return FileResponse(STATIC / "index.html", headers={"cache-control": "no-cache"})
 
     limited = BodyLimit(app, upload=state.uploads.limit, upload_path=f"{ROOT}/uploads")
-    return Access(limited, token=token, port=port, hosts=hosts)
+    return Access(Gate(limited, most=MOST_REQUESTS), token=token, port=port, hosts=hosts)
 
 
 class _Static(StaticFiles):

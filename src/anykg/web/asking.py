@@ -53,9 +53,13 @@ def open_column(question: Question) -> Asked | None:
 
 def has_probabilities(graph: KnowledgeGraph, model: LinkPredictor, asked: Asked | None) -> bool:
     """Whether scores of this model on this graph can be turned into probabilities without more work."""
+    return calibration_of(graph, model, asked) is not None
+
+
+def calibration_of(graph: KnowledgeGraph, model: LinkPredictor, asked: Asked | None) -> calibration.Calibration | None:
+    """What turns scores into probabilities: brought by a fitted model, or kept from a check."""
     task: Literal["node", "relation"] = "relation" if asked == "relation" else "node"
-    own = calibration.own(model, task)
-    return own is not None or calibration.load(calibration.place_of(graph, model, task)) is not None
+    return calibration.own(model, task) or calibration.load(calibration.place_of(graph, model, task))
 
 
 def with_names(graph: KnowledgeGraph, row: dict[str, Any]) -> dict[str, Any]:
@@ -121,14 +125,22 @@ def score_all(
 def probabilities(
     graph: KnowledgeGraph, model: LinkPredictor, facts: Sequence[Triple], rows: Sequence[dict[str, Any]]
 ) -> list[float | None]:
-    """The probability of each of some scored facts; None without a check."""
+    """The probability of each of some scored facts; None without a check.
+
+    A fact that is among the best answers to its question has the probability that it has there.
+    """
     stated: list[float | None] = [row.get("probability") for row in rows]
-    if not facts or any(value is not None for value in stated):
+    found = calibration_of(graph, model, "tail")
+    if not facts or found is None or any(value is not None for value in stated):
         return stated
-    curve = calibration.load(calibration.place_of(graph, model, "node"))
-    if curve is None:
-        return stated
-    return [float(value) for value in curve(np.array([row["score"] for row in rows], np.float32))]
+    pooled = found(np.array([row["score"] for row in rows], np.float32))
+    questions: list[Question] = [(head, relation, None) for head, relation, _ in facts]
+    answered = predict_all(graph, model, questions, k=CONTRASTED, known=False, calibrated=True)
+    result: list[float | None] = []
+    for (_, _, tail), answer, value in zip(facts, answered, pooled, strict=True):
+        there = [one["probability"] for one in answer["answers"] if one["tail"]["name"] == tail]
+        result.append(there[0] if there else float(value))
+    return result
 
 
 def _answer(row: dict[str, Any]) -> dict[str, Any]:
@@ -153,7 +165,7 @@ def schema(graph: KnowledgeGraph) -> dict[str, Any]:
                 "head_kinds": [{"kind": one.kind, "share": one.share} for one in row.head_kinds],
                 "tail_kinds": [{"kind": one.kind, "share": one.share} for one in row.tail_kinds],
             }
-            for row in found.relations
+            for row in found.schema.relations
         ]
     }
 
@@ -303,25 +315,35 @@ def _complete(
     graph: KnowledgeGraph, model: str, settings: dict[str, Any], folder: Path, progress: Progress
 ) -> dict[str, Any]:
     wanted = accepted_by(anykg.complete, settings)
+    loaded = anykg.load_model(model)
     result: dict[str, Any] = anykg.complete(
-        graph, model=model, state=folder / "state.npz", progress=progress, **wanted
+        graph, model=loaded, state=folder / "state.npz", progress=progress, **wanted
     ).to_dict()
-    return result
+    facts = [(row["head"], row["relation"], row["tail"]) for row in result["rows"]]
+    stated = probabilities(graph, loaded, facts, result["rows"])
+    rows = [row | {"probability": value} for row, value in zip(result["rows"], stated, strict=True)]
+    return result | {"rows": rows}
 
 
 def _audit(graph: KnowledgeGraph, model: str, settings: dict[str, Any], _: Path, progress: Progress) -> dict[str, Any]:
     function = getattr(anykg, "audit")  # noqa: B009 - not in every version
-    wanted = accepted_by(function, settings)
-    result: dict[str, Any] = function(graph, model=model, progress=progress, **wanted).to_dict()
+    wanted = accepted_by(function, settings | {"model": model})
+    result: dict[str, Any] = function(graph, progress=progress, **wanted).to_dict()
     return result
 
 
 def _fit(graph: KnowledgeGraph, model: str, settings: dict[str, Any], _: Path, progress: Progress) -> dict[str, Any]:
-    del model
+    del model  # the foundation model is the shipped one: a fitted model is not fitted again
     function = getattr(anykg, "fit")  # noqa: B009 - not in every version
-    wanted = accepted_by(function, settings)
-    result: dict[str, Any] = function(graph, progress=progress, **wanted).to_dict()
-    return result
+    fitted = function(graph, progress=progress, **accepted_by(function, settings))
+    table = [dict(row) for row in fitted.config.table]
+    by_name = {row["component"]: row for row in table}
+    sentence = "Fitted."
+    if "mixed" in by_name and "zero-shot" in by_name:
+        before, after = by_name["zero-shot"]["mrr"], by_name["mixed"]["mrr"]
+        sentence = f"On hidden facts of this graph the mean reciprocal rank rose from {before:.2f} to {after:.2f}."
+    summary = {"sentence": sentence, "out": settings["out"]}
+    return {"command": "fit", "summary": summary, "rows": table, "warnings": []}
 
 
 def accepted_by(function: Callable[..., Any], settings: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""ASGI middleware that bounds request bodies, before anything holds them in memory."""
+"""ASGI middleware that bounds what requests may cost: how many at once, and how large their bodies are."""
 
 from __future__ import annotations
 
@@ -10,6 +10,27 @@ OVERHEAD = 1 << 16
 """What a multipart form may hold beside its file."""
 DRAINED = 512 << 20
 """Bytes of a body that is too large which are read and dropped, so that the client reads the answer."""
+
+
+class Gate:
+    """Answers 503 at once while too many requests are under way."""
+
+    def __init__(self, app: Any, *, most: int) -> None:
+        self.app, self.most, self.active = app, most, 0
+
+    async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
+        """Pass a request on if there is room for it."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        if self.active >= self.most:
+            await _answer(send, 503, "Too many requests are under way; try again in a moment.", (b"retry-after", b"1"))
+            return
+        self.active += 1
+        try:
+            await self.app(scope, receive, send)
+        finally:
+            self.active -= 1
 
 
 class BodyLimit:
@@ -67,8 +88,13 @@ async def _drain(receive: Any) -> None:
 
 async def _refuse(send: Any, limit: int) -> None:
     sentence = f"The request is too large: at most {limit >> 20} MB. For a large graph give its path to `anykg serve`."
+    await _answer(send, 413, sentence)
+
+
+async def _answer(send: Any, status: int, sentence: str, *more: tuple[bytes, bytes]) -> None:
+    """Refuse, and close the connection: what the client still sends is not read."""
     body = json.dumps({"error": sentence}).encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()),
-               (b"connection", b"close")]  # fmt: skip
-    await send({"type": "http.response.start", "status": 413, "headers": headers})
+    length = (b"content-length", str(len(body)).encode())
+    headers = [(b"content-type", b"application/json"), length, (b"connection", b"close"), *more]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

@@ -42,12 +42,12 @@ class Order:
     kind: Kind
     graph: str
     """The graph's id on this server."""
-    source: str
-    """The path or dataset name to read the graph from."""
-    reading: dict[str, Any]
-    """How to read it."""
+    name: str
+    """What to call the graph in results."""
+    snapshot: str
+    """The folder with the graph."""
     digest: str
-    """The graph's digest: if the file has changed since, the job fails."""
+    """The graph's digest."""
     model: str
     settings: dict[str, Any] = field(default_factory=dict)
     """Keyword arguments of the function."""
@@ -93,6 +93,7 @@ class Jobs:
     """All jobs of a server, and the thread that runs them."""
 
     def __init__(self, folder: Path, on_done: Callable[[Job], None] | None = None) -> None:
+        """`on_done` makes use of a result before the job counts as done."""
         self.folder = folder
         self._on_done = on_done
         self._jobs: dict[str, Job] = {job.id: job for job in _finished(folder)}
@@ -193,9 +194,6 @@ class Jobs:
                 self._end(job.id, "failed", f"The job could not be run: {error}")
             with self._changed:
                 self._running = self._child = None
-                ended = self._jobs[job.id]
-            if ended.state == "done" and self._on_done is not None:
-                self._on_done(ended)
 
     def _next(self) -> Job | None:
         if self._closed:
@@ -234,6 +232,8 @@ class Jobs:
         if job.id in self._stopping or self._closed:
             self._end(job.id, "stopped", error)
         elif code == 0 and (folder / RESULT_FILE).exists():
+            if self._on_done is not None:  # before anybody is told that it is done
+                self._on_done(job)
             self._end(job.id, "done", "")
         else:
             self._end(job.id, "failed", error or f"The job ended unexpectedly (exit code {code}); see its log.")

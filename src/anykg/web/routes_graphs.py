@@ -23,15 +23,16 @@ Name = Annotated[str, Query(min_length=1, max_length=4000)]
 Offset = Annotated[int, Query(ge=0, le=10**9)]
 
 
-def state_of(request: Request) -> State:
+async def state_of(request: Request) -> State:
     """What the server holds."""
     state: State = request.app.state.anykg
     return state
 
 
-def served_of(request: Request, graph: Annotated[str, Path(max_length=100)]) -> Served:
+async def served_of(request: Request, graph: Annotated[str, Path(max_length=100)]) -> Served:
     """The graph in the path."""
-    return state_of(request).collection.get(graph)
+    state: State = request.app.state.anykg
+    return state.collection.get(graph)
 
 
 Held = Annotated[State, Depends(state_of)]
@@ -98,7 +99,7 @@ async def open_upload(
         same = [served for served in state.collection if served.source == str(kept.path.resolve())]
         if same and same[0].graph == kept.graph:
             return same[0].summary()
-        served = state.collection.add(str(kept.path), name=kept.name, graph=kept.graph, **kept.reading)
+        served = state.collection.add(str(kept.path), name=kept.name, graph=kept.graph)
         return served.summary()
 
     found: dict[str, Any] = await state.read(request, work, UPLOAD_SECONDS)

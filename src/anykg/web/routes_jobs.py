@@ -15,7 +15,7 @@ from anykg.web import asking, schemas
 from anykg.web.jobs import ENDED, Job, Kind
 from anykg.web.routes_graphs import PROBLEMS, Graph, Held
 from anykg.web.served import Served
-from anykg.web.state import State, known_name, order_of
+from anykg.web.state import State, known_name
 
 router = APIRouter()
 LOOK_SECONDS, QUIET_SECONDS = 0.25, 15.0
@@ -133,7 +133,7 @@ def start(state: State, served: Served, kind: Kind, settings: dict[str, Any]) ->
     features = asking.features()
     if kind in features and not features[kind]["available"]:
         raise InputError(features[kind]["sentence"])
-    return state.jobs.start(order_of(served, kind, settings)).public()
+    return state.jobs.start(state.order(served, kind, settings)).public()
 
 
 def listed(state: State) -> list[dict[str, Any]]:

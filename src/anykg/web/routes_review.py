@@ -23,8 +23,9 @@ from anykg.web.state import State, known_name
 
 router = APIRouter()
 Format = Literal["tsv", "nquads", "quickstatements", "kgx", "jsonl"]
+MEDIA_TYPES = ("text/tab-separated-values", "application/n-quads", "text/plain", "application/jsonl")
 FILE: dict[int | str, dict[str, Any]] = {
-    200: {"content": {"application/octet-stream": {"schema": {"type": "string"}}}, "description": "A file"}
+    200: {"content": {name: {"schema": {"type": "string"}} for name in MEDIA_TYPES}, "description": "A file"}
 }
 
 
@@ -50,20 +51,20 @@ async def candidates(
             raise UnknownName("candidates (start a job first)", source)
         served.decisions.refresh()
         rows, current = _rows(state, served, found), served.decisions.current()
+        measure = "plausibility" if found.order.kind == "audit" else "probability"
         relations = Counter(row["relation"] for row in rows)
         wanted = known_name(served, "relation", relation) if relation else None
         kept = [
             row
             for row in rows
             if (wanted is None or row["relation"] == wanted)
-            and min_probability <= (1.0 if row.get("probability") is None else row["probability"])
-            and max_probability >= (0.0 if row.get("probability") is None else row["probability"])
+            and (row.get(measure) is None or min_probability <= row[measure] <= max_probability)
             and (state_ == "all" or (_triple(row) in current) == (state_ == "decided"))
         ]
         page = kept[offset : offset + limit]
         return {
             "job": found.id,
-            "calibrated": any(row.get("probability") is not None for row in rows),
+            "calibrated": any(row.get(measure) is not None for row in rows),
             "total": len(kept),
             "rows": [_candidate(served, row, current.get(_triple(row))) for row in page],
             "relations": [
@@ -181,6 +182,8 @@ def _rows(state: State, served: Served, job: Job) -> list[dict[str, Any]]:
 def _candidate(served: Served, row: dict[str, Any], decision: Decision | None) -> dict[str, Any]:
     plain = with_names(served.graph, row)
     wanted = ("head", "relation", "tail", "score", "probability", "rank", "reason")
+    if "plausibility" in plain:  # of an audit
+        plain["probability"] = plain["plausibility"]
     return {name: plain.get(name) for name in wanted} | {"decision": asdict(decision) if decision else None}
 
 

@@ -14,7 +14,6 @@ from anykg.errors import ConfigError, InputError
 from anykg.web.access import LOOPBACK
 
 FIRST_PORT, TRIED_PORTS = 8640, 20
-MOST_CONNECTIONS = 400
 CHECKED_FACTS = 100_000
 """Graphs up to this size are checked at the start, so that answers have probabilities."""
 
@@ -55,6 +54,11 @@ def serve(
         say: Prints a line.
         reading: How to read the files.
     """
+    if not is_loopback(host) and (token is None or len(token) < 16):
+        raise ConfigError(
+            f"host: listening on {host} lets other computers read the graph, decide about facts and start jobs, over "
+            "a connection that is not encrypted. If that is what you want, give a token of 16 characters or more."
+        )
     try:
         import uvicorn
 
@@ -66,11 +70,6 @@ def serve(
     from anykg.web.served import Collection
     from anykg.web.state import UPLOAD_LIMIT, State
 
-    if not is_loopback(host) and (token is None or len(token) < 16):
-        raise ConfigError(
-            f"host: listening on {host} lets other computers read the graph, decide about facts and start jobs, over "
-            "a connection that is not encrypted. If that is what you want, give a token of 16 characters or more."
-        )
     listening = _socket(host, port)
     number = listening.getsockname()[1]
     folder = data or Path(user_data_path("anykg"))
@@ -95,7 +94,6 @@ def serve(
         log_level="warning",
         access_log=False,
         server_header=False,
-        limit_concurrency=MOST_CONNECTIONS,
         timeout_keep_alive=30,
         timeout_graceful_shutdown=2,
         lifespan="on",

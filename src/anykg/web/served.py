@@ -36,8 +36,7 @@ class Served:
     id: str
     name: str
     source: str
-    """Path or dataset name that it was read from, for jobs to read it again."""
-    reading: dict[str, Any]
+    """Path, address or dataset name that it was read from."""
     graph: KnowledgeGraph
     decisions: Decisions
     models: dict[str, str]
@@ -130,9 +129,10 @@ class Collection:
         if len(self._graphs) >= MOST_GRAPHS:
             raise InputError(f"At most {MOST_GRAPHS} graphs can be open at once; restart the server with fewer.")
         located = locate(source)
-        path = str(located.path.resolve()) if located.is_file else source
+        file = Path(located.path)
+        path = str(file.resolve()) if file.exists() else source
         if graph is None:
-            graph = read_source(source, reading)
+            graph = load_graph(source, **reading)
         if not len(graph):
             raise DataError(f"{source}: there are no facts in it.")
         with self._guard:
@@ -145,7 +145,6 @@ class Collection:
                 id=identifier,
                 name=title,
                 source=path,
-                reading=reading,
                 graph=graph,
                 decisions=Decisions(kept),
                 models={Path(self._model_name).name: self._model_name},
@@ -189,11 +188,6 @@ class Collection:
             return file.with_name(f"{_stem(file)}.decisions.jsonl")
         mark = blake2b(path.encode(), digest_size=4).hexdigest()
         return self.data / "decisions" / f"{_slug(title)}-{mark}.jsonl"
-
-
-def read_source(source: str, reading: dict[str, Any]) -> KnowledgeGraph:
-    """The graph at a path or of a dataset."""
-    return load_graph(source, **reading)
 
 
 def examples(graph: KnowledgeGraph) -> list[dict[str, Any]]:

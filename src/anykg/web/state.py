@@ -14,6 +14,7 @@ from anykg.web.jobs import Job, Jobs, Kind, Order
 from anykg.web.pool import Batch, Busy, Pool
 from anykg.web.served import Collection, Served
 from anykg.web.served import examples as served_examples
+from anykg.web.snapshots import save_snapshot
 from anykg.web.uploads import Uploads
 
 if TYPE_CHECKING:
@@ -31,9 +32,10 @@ class State:
         """`cache` is a folder for jobs and uploads, which may be lost."""
         self.collection = collection
         self.uploads = Uploads(collection.data / "uploads", upload_limit)
-        self.reading = Pool("reading", threads=2, waiting=256)
+        self.reading = Pool("reading", threads=2, waiting=1000)
         # One thread: the kernels' thread pool must not be entered twice, and requests that wait are answered together.
         self.computing = Pool("computing", threads=1, waiting=128, together=32)
+        self.snapshots = cache / "graphs"
         self.jobs = Jobs(cache / "jobs", self._job_done)
         self.job_result = lru_cache(maxsize=8)(self.jobs.result)
 
@@ -52,6 +54,11 @@ class State:
             served.models[folder.name] = str(folder)
             served.use(folder.name)
 
+    def order(self, served: Served, kind: Kind, settings: dict[str, Any]) -> Order:
+        """The order of a job about a graph with its present model."""
+        snapshot = save_snapshot(served.graph, self.snapshots)
+        return Order(kind, served.id, served.name, str(snapshot), served.graph.digest, served.model_source, settings)
+
     def warm_up(self, checked_facts: int) -> None:
         """Ask one question of every graph, which loads the kernels; then check graphs without probabilities."""
         for served in self.collection:
@@ -62,7 +69,7 @@ class State:
             small = served.graph.num_triplets <= checked_facts
             if small and not asking.has_probabilities(served.graph, served.model, "tail"):
                 with suppress(Busy):
-                    self.jobs.start(order_of(served, "check", {"task": "node", "seed": 0}))
+                    self.jobs.start(self.order(served, "check", {"task": "node", "seed": 0}))
 
     def newest_check(self, served: Served) -> Job | None:
         """The newest check of a graph with its present model."""
@@ -101,12 +108,6 @@ class State:
             work, question, key=key, seconds=PREDICT_SECONDS, gone=request.is_disconnected
         )
         return found
-
-
-def order_of(served: Served, kind: Kind, settings: dict[str, Any]) -> Order:
-    """The order of a job about a graph with its present model."""
-    graph = served.graph
-    return Order(kind, served.id, served.source, served.reading, graph.digest, served.model_source, settings)
 
 
 def _ask_one(served: Served, batch: Batch) -> list[Any]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
+import lzma
 import re
 import shutil
 import threading
-import zlib
+import zipfile
 from collections import OrderedDict
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -23,7 +25,8 @@ KEPT = 4
 """Files that were described and not yet used."""
 GROWTH = 12
 """How many times larger than the limit for uploads a file may be once it is unpacked."""
-MOST_ROWS = 50_000_000
+ROW_BYTES = 16
+"""That a row of a table takes at least."""
 CHUNK = 1 << 20
 
 
@@ -38,13 +41,12 @@ class Upload:
     id: str
     name: str
     path: Path
-    reading: dict[str, Any]
     graph: KnowledgeGraph
     report: ReadReport
 
     def public(self) -> dict[str, Any]:
         """What clients see."""
-        lines = self.report.lines()
+        how, *rest = (line for line in self.report.lines() if not line.startswith("  "))
         return {
             "id": self.id,
             "name": self.name,
@@ -52,7 +54,7 @@ class Upload:
             "entities": self.graph.num_entities,
             "relations": self.graph.num_relations,
             "first": [list(row) for row in self.report.first],
-            "sentence": f"{lines[0]}; {lines[-1]}.".replace(str(self.path), self.name),
+            "sentence": "; ".join([how, *rest]).replace(str(self.path), self.name) + ".",
         }
 
 
@@ -76,7 +78,7 @@ class Uploads:
             graph, report = read_with_report(path, **reading)
         except DataError as error:
             raise DataError(str(error).replace(str(path), name)) from error
-        upload = Upload(path.parent.name, name, path, reading, graph, report)
+        upload = Upload(path.parent.name, name, path, graph, report)
         with self._guard:
             self._kept[upload.id] = upload
             self._kept.move_to_end(upload.id)
@@ -115,34 +117,44 @@ class Uploads:
     def _refuse_bombs(self, path: Path) -> None:
         """Refuse a small file that unpacks to a huge one before anything unpacks it in memory."""
         most = GROWTH * self.limit
-        sentence = f"{path.name}: unpacks to more than {most >> 20:,} MB; give the path to `anykg serve`."
         try:
-            if path.suffix.lower() == ".gz":
-                with gzip.open(path, "rb") as stream:
-                    _count(stream, most, sentence)
-            elif path.suffix.lower() == ".zst":
-                import zstandard
-
-                with path.open("rb") as raw, zstandard.ZstdDecompressor().stream_reader(raw) as stream:
-                    _count(stream, most, sentence)
-            elif path.suffix.lower() == ".parquet":
-                import polars as pl
-
-                if pl.scan_parquet(path).select(pl.len()).collect().item() > MOST_ROWS:
-                    raise TooLarge(f"{path.name}: has more than {MOST_ROWS:,} rows; give the path to `anykg serve`.")
-        except TooLarge:
+            too_large = _unpacked_size(path, most) > most
+        except Exception:  # the reader says what is wrong with the file
+            return
+        if too_large:
             shutil.rmtree(path.parent, ignore_errors=True)
-            raise
-        except (OSError, EOFError, zlib.error, Exception):
-            pass
+            raise TooLarge(f"{path.name}: unpacks to more than {most >> 20:,} MB; give the path to `anykg serve`.")
 
 
-def _count(stream: Any, most: int, sentence: str) -> None:
+def _unpacked_size(path: Path, most: int) -> int:
+    """How large the content is once it is unpacked; counting stops above `most`."""
+    start = path.open("rb").read(8)
+    if start.startswith(b"PK\x03\x04"):
+        with zipfile.ZipFile(path) as archive:
+            return sum(part.file_size for part in archive.infolist())
+    if start.startswith(b"PAR1"):
+        import polars as pl
+
+        return int(pl.scan_parquet(path).select(pl.len()).collect().item()) * ROW_BYTES
+    with path.open("rb") as raw:
+        if start.startswith(b"\x1f\x8b"):
+            return _count(gzip.GzipFile(fileobj=raw), most)
+        if start.startswith(b"BZh"):
+            return _count(bz2.BZ2File(raw), most)
+        if start.startswith(b"\xfd7zXZ\0"):
+            return _count(lzma.LZMAFile(raw), most)
+        if start.startswith(b"\x28\xb5\x2f\xfd"):
+            import zstandard
+
+            return _count(zstandard.ZstdDecompressor().stream_reader(raw), most)
+    return path.stat().st_size
+
+
+def _count(stream: Any, most: int) -> int:
     total = 0
-    while part := stream.read(CHUNK):
+    while total <= most and (part := stream.read(CHUNK)):
         total += len(part)
-        if total > most:
-            raise TooLarge(sentence)
+    return total
 
 
 def safe_name(name: str) -> str:

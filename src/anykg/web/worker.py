@@ -63,16 +63,13 @@ def main(folder: Path) -> int:
 
 def _run(folder: Path, report: Reporter) -> None:
     from anykg.atomic import write_json
-    from anykg.errors import DataError
     from anykg.web.asking import LONG_WORK
     from anykg.web.jobs import RESULT_FILE, read_order
-    from anykg.web.served import read_source
+    from anykg.web.snapshots import load_snapshot
 
     order = read_order(folder)
     report.say(note="reading the graph")
-    graph = read_source(order.source, order.reading)
-    if graph.digest != order.digest:
-        raise DataError(f"{order.source}: the file has changed since it was opened; restart `anykg serve`.")
+    graph = load_snapshot(Path(order.snapshot), order.name, order.digest)
     report.say(note="")
     result = LONG_WORK[order.kind](graph, order.model, order.settings, folder, report.progress)
     write_json(folder / RESULT_FILE, result)

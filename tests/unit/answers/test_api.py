@@ -74,7 +74,7 @@ def test_what_is_not_a_graph() -> None:
         anykg.read_graph([("a", "r", "b"), ("a", "r", None)])
     with pytest.raises(DataError, match=r"Row 1: expected \(head, relation, tail\)"):
         anykg.read_graph([("a", "b")])
-    with pytest.raises(DataError, match="columns head, relation, tail"):
+    with pytest.raises(DataError, match="which columns are head, relation and tail"):
         anykg.read_graph(pd.DataFrame({"a": [1], "b": [2]}))
 
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from anykg.benchmarks.experts import Experts
-from anykg.evaluation.protocol import PROTOCOLS, Task
+from anykg.evaluation.protocol import PROTOCOLS, Target
 from anykg.graph.graph import KnowledgeGraph
 from anykg.io.catalog import load_task
 from anykg.models.base import LinkPredictor
@@ -31,7 +31,7 @@ class Knows(LinkPredictor):
 
 @pytest.mark.parametrize("kind", ["node", "relation"])
 @pytest.mark.parametrize("order", [("random", "knows"), ("knows", "random")])
-def test_the_one_that_knows_the_graph_answers(kind: Task, order: tuple[str, str]) -> None:
+def test_the_one_that_knows_the_graph_answers(kind: Target, order: tuple[str, str]) -> None:
     graph = load_task("atlas").observed
     models = {"knows": Knows(graph), "random": RandomScorer()}
     experts = Experts({name: models[name] for name in order})

@@ -93,7 +93,9 @@ def test_pairs_are_compared_beside_the_paper(tmp_path: Path) -> None:
     pretend(experiment, tmp_path, seeds=3)
     write_tables(experiment, tmp_path)
     table = (tmp_path / "negative-transfer" / "table.md").read_text()
-    assert "| infra | loc | zero-shot | +0.0% (-31.8%) |  |  | +0.0% | +0.0% (-35.9%) |" in table
+    assert (
+        "| infra | loc | zero-shot | +0.0% (-31.8%) | +0.0% (-31.8%) |  |  | +0.0% | +0.0% | +0.0% (-35.9%) |" in table
+    )
     assert "| infra+sci | 3 | 50.0 ± 0.0 (81.7) | 50.0 ± 0.0 (41.9) |" in table
 
 

@@ -131,7 +131,7 @@ def test_recipes_name_what_exists(name: str) -> None:
         assert all(key[1] in experiment.tasks and key[2] in experiment.columns for key in rows)
     for cell in experiment.cells():
         for graph in (*experiment.trained_on(cell.task), *experiment.tested_on(cell)):
-            assert graph.startswith("valid:") or get_dataset(graph)
+            assert graph.startswith(("valid:", "message:")) or get_dataset(graph)
     assert all(task in experiment.tasks for pair in experiment.pairs for task in pair)
     with pytest.raises(ConfigError, match=experiment.tasks[0]):
         experiment.only(None, ["XX-YY"], None)
@@ -157,8 +157,11 @@ def test_a_topic_is_not_tested_on_itself() -> None:
 def test_training_graphs_merged_or_apart() -> None:
     experiment = load_experiment("negative-transfer")
     merged, apart = (m for m in experiment.models if m.name in ("isdea+", "isdea+ apart"))
-    assert experiment.tested_on(Cell(merged, "infra+sci", 0))[0] == "valid:infra+sci"
-    assert experiment.tested_on(Cell(apart, "infra+sci", 0))[:2] == ("valid:wikitopics:infra", "valid:wikitopics:sci")
+    assert experiment.tested_on(Cell(merged, "infra+sci", 0))[0] == "message:infra+sci"
+    assert experiment.tested_on(Cell(apart, "infra+sci", 0))[:2] == (
+        "message:wikitopics:infra",
+        "message:wikitopics:sci",
+    )
     assert all("+" in cell.task for cell in experiment.cells() if cell.model == apart)  # one graph cannot be apart
     if find(get_dataset("wikitopics:infra")) is None or find(get_dataset("wikitopics:sci")) is None:
         pytest.skip("WikiTopics is not here")

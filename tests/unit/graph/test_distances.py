@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from anykg.errors import ConfigError, DataError
 from anykg.graph import distances
-from anykg.graph.distances import adjacency, distances_from, triplet_distances
+from anykg.graph.distances import adjacency, triplet_distances
 from anykg.graph.graph import KnowledgeGraph
 from anykg.graph.vocabulary import Vocabulary
 
@@ -82,19 +82,6 @@ def test_equals_brute_force(path, leave_out, directed, graph):
                 np.testing.assert_array_equal(found, wanted[part])
 
 
-@settings(max_examples=25, deadline=None)
-@given(graph=graphs(), directed=st.booleans(), reverse=st.booleans(), limit=st.sampled_from([None, 1, 2]))
-def test_distances_from_equals_brute_force(graph, directed, reverse, limit):
-    sources = np.arange(graph.num_entities)[::-1]
-    wanted = floyd_warshall(graph.triplets, graph.num_entities, directed)
-    wanted = (wanted.T if reverse else wanted)[sources]
-    if limit is not None:
-        wanted = np.where(wanted > limit, -1, wanted)
-    found = distances_from(graph, sources, directed=directed, reverse=reverse, limit=limit)
-    assert found.dtype == np.int32
-    np.testing.assert_array_equal(found, wanted)
-
-
 def test_a_known_graph():
     graph = make([(0, 0, 1), (0, 1, 1), (1, 0, 0), (1, 0, 2), (2, 0, 0), (3, 0, 3)], 4)
     rows = np.array([(0, 0, 1), (1, 0, 0), (0, 2, 1), (0, 3, 1), (1, 0, 2), (3, 0, 3), (0, 0, 3)])
@@ -147,7 +134,6 @@ def test_empty_inputs():
     empty = make([], 3)
     assert triplet_distances(empty, np.empty((0, 3)), directed=True, leave_out="pair").shape == (0, 2)
     assert triplet_distances(empty, np.array([(0, 0, 1)]), directed=True, leave_out="pair").tolist() == [[-1, -1]]
-    assert distances_from(empty, np.empty(0), directed=True).shape == (0, 3)
 
 
 def test_wrong_inputs_are_refused():
@@ -157,6 +143,6 @@ def test_wrong_inputs_are_refused():
     with pytest.raises(DataError, match="0 to 1, found 2"):
         triplet_distances(graph, np.array([(0, 0, 2)]), directed=True, leave_out="pair")
     with pytest.raises(DataError, match="0 to 1, found -1"):
-        distances_from(graph, np.array([-1]), directed=True)
+        triplet_distances(graph, np.array([(-1, 0, 1)]), directed=True, leave_out="pair")
     with pytest.raises(ConfigError, match="found -3"):
-        distances_from(graph, np.array([0]), directed=True, limit=-3)
+        triplet_distances(graph, np.array([(0, 0, 1)]), directed=True, leave_out="pair", limit=-3)

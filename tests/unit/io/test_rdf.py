@@ -66,7 +66,7 @@ def test_literals_can_be_kept(tmp_path: Path) -> None:
 
 def test_only_literals_is_an_error_that_names_the_way_out(tmp_path: Path) -> None:
     path = put(tmp_path, '<http://a> <http://p> "x" .\n', "facts.nt")
-    with pytest.raises(DataError, match=r"1 statements about literals were left out.*--literals keep"):
+    with pytest.raises(DataError, match=r"1 statements about literals were left out.*literals='keep'"):
         read_graph(path)
 
 

@@ -109,7 +109,7 @@ def test_names_of_one_letter_are_no_header(tmp_path: Path) -> None:
         (
             "facts.tsv",
             "New York\tin\tUSA\t0.9\nOld York\tin\tUK\t0.8\n",
-            r":1: expected 3 tab-separated.*--columns hrt_",
+            r":1: expected 3 tab-separated.*columns='hrt_'",
         ),
         ("facts.csv", "a,in,b\nWashington, D.C.,in,USA\n", r":2: expected 3 comma-separated.*put it in quotes"),
         ("facts.json", '[{"head": "a"}]', "expected at least a column of heads and one of tails"),
@@ -252,7 +252,7 @@ GOOD = "a\tb\tc\n" * 5
         ("facts.txt", "", r"facts.txt: the file is empty"),
         ("facts.txt", "\n \n", r"facts.txt: .*found only blank lines"),
         ("facts.txt", GOOD + "d\te\n" + GOOD, r"facts.txt:6: expected 3 tab-separated fields, found 2: 'd\\te'\. "),
-        ("facts.txt", GOOD + "\n\nd\te\tf\tg\n", r"facts.txt:8: expected 3 .* found 4: .*--columns hrt_"),
+        ("facts.txt", GOOD + "\n\nd\te\tf\tg\n", r"facts.txt:8: expected 3 .* found 4: .*columns='hrt_'"),
         ("facts.csv", "a,b,c\nd,b\n", r"facts.csv:2: expected 3 comma-separated fields, found 2"),
         ("facts.txt", "a b c\nNew York in USA\n", r"facts.txt:2: expected 3 space-separated .* in quotes"),
         ("facts.txt", "one\ntwo\n", r"facts.txt:1: expected 3 .* found 1: 'one'"),
@@ -290,7 +290,7 @@ def test_missing_file_and_folder(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        ({"a": ["x"], "b": ["y"]}, r"\(columns a, b\); give --columns a,b --one-relation NAME"),
+        ({"a": ["x"], "b": ["y"]}, r"\(columns a, b\); give columns='a,b', relation='NAME'"),
         ({"head": ["x"], "relation": [0.5], "tail": ["y"]}, "'relation', found values of type Float64"),
     ],
 )

@@ -62,3 +62,36 @@ def test_facts_between_the_ends_of_targets() -> None:
     expected = {tuple(row) for row in graph.triplets.tolist() if frozenset((row[0], row[2])) in pairs}
     assert found == expected | {tuple(row) for row in targets.tolist()}
     assert len(expected) > 8
+
+
+@pytest.mark.parametrize("fixed", [True, False])
+def test_batches_of_one_relation(fixed: bool) -> None:
+    """Every row of the epoch once, targets and negatives, in batches that share their relation and have its size."""
+    graph = random_graph(30, 4, 120, 0)
+    recipe = Recipe(
+        batches="relation",
+        batch_size=3,
+        inverses=True,
+        negative_entities=2,
+        negative_relations=2,
+        fixed_negatives=fixed,
+    )
+    epochs = [[draw() for draw in draw_epoch([graph], recipe, 0, epoch)] for epoch in (0, 0, 1)]
+    for batch in epochs[0]:
+        assert len(np.unique(batch.rows[..., 1])) == 1
+        assert batch.rows.shape[1:] == (1, 3)
+        assert len(batch.rows) <= 15
+        assert graph.contains(batch.targets).all()
+        assert not graph.contains(batch.rows[~batch.labels, 0]).any()
+    mixed = draw_epoch([graph], replace(recipe, batches="mixed"), 0, 0)
+    expected = np.concatenate([draw().rows.reshape(-1, 3) for draw in mixed])
+    found = [np.concatenate([batch.rows[:, 0] for batch in batches]) for batches in epochs]
+    assert np.array_equal(np.unique(found[0], axis=0), np.unique(expected, axis=0))
+    assert len(found[0]) == len(expected) == 5 * 2 * len(graph)
+    assert np.array_equal(found[0], found[1])
+    assert not np.array_equal(found[0], found[2])
+    same = np.array_equal(np.unique(found[0], axis=0), np.unique(found[2], axis=0))
+    assert same == fixed
+    assert sum(int(batch.labels.sum()) for batch in epochs[0]) == 2 * len(graph)
+    order = [int(batch.rows[0, 0, 1]) for batch in epochs[0]]
+    assert order != sorted(order)

@@ -136,6 +136,16 @@ def test_of_equally_good_weights_the_last_are_kept(tmp_path: Path) -> None:
     assert load_tensors(tmp_path / "weights.safetensors")[1]["epoch"] == 3
 
 
+@pytest.mark.parametrize(("checkpoint", "epoch"), [("best", 1), ("last", 3)])
+def test_the_best_or_the_last_weights_are_kept(
+    checkpoint: str, epoch: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worse = iter([0.9, 0.5, 0.4])
+    monkeypatch.setattr(loop, "_validate", lambda *_: next(worse))
+    train("graphconv", model(), graphs(), replace(RECIPE, checkpoint=checkpoint), out=tmp_path)
+    assert load_tensors(tmp_path / "weights.safetensors")[1]["epoch"] == epoch
+
+
 def test_held_out_targets_are_not_in_the_message_graph() -> None:
     from anykg.training.epoch import draw_epoch
 

@@ -10,7 +10,7 @@ from scipy.sparse.csgraph import connected_components
 from anykg.errors import ConfigError, DataError
 from anykg.graph.graph import KnowledgeGraph
 from anykg.graph.vocabulary import Vocabulary
-from anykg.seeds import stream
+from anykg.seeds import generator
 from anykg.training.spanning import resplit
 
 
@@ -20,7 +20,7 @@ def _graph(triplets, entities, relations):
 
 
 def _random_graph(seed, entities=15, relations=4, triplets=60):
-    draw = stream(seed, "graph")
+    draw = generator(seed, "graph")
     rows = np.stack([draw.integers(high, size=triplets) for high in (entities, relations, entities)], axis=1)
     return _graph(rows, entities, relations)
 

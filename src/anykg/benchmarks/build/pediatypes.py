@@ -20,7 +20,7 @@ from anykg.errors import ConfigError
 from anykg.graph.graph import KnowledgeGraph, Ragged
 from anykg.graph.split import shares, trimmed
 from anykg.graph.task import Task
-from anykg.seeds import stream
+from anykg.seeds import generator
 
 SHARES = (0.8, 0.1, 0.1)
 
@@ -63,7 +63,7 @@ def visits(graph: KnowledgeGraph, size: SampleSize, seed: int) -> Iterator[Visit
     """The entities in the order they are visited, with the triplets drawn for each."""
     if not graph.num_triplets:
         return
-    random = stream(seed, "breadth first")
+    random = generator(seed, "breadth first")
     incident = triplets_of_entities(graph)
     chosen = np.zeros(graph.num_triplets, bool)
     found = np.zeros(graph.num_entities, bool)
@@ -103,7 +103,7 @@ def split_observed(graph: KnowledgeGraph, seed: int) -> tuple[KnowledgeGraph, Kn
 
     Those are moved that have an entity or a relation train would not have.
     """
-    parts = shares(graph.num_triplets, SHARES, stream(seed, "80/10/10"))
+    parts = shares(graph.num_triplets, SHARES, generator(seed, "80/10/10"))
     heads, relations, tails = graph.triplets.T
     known_entities, known_relations = np.zeros(graph.num_entities, bool), np.zeros(graph.num_relations, bool)
     known_entities[graph.triplets[parts[0]][:, [0, 2]]] = True

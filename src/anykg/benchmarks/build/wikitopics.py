@@ -25,7 +25,7 @@ from anykg.graph.split import trimmed
 from anykg.graph.task import Task
 from anykg.io.delimited import parse_labels
 from anykg.io.source import load
-from anykg.seeds import stream
+from anykg.seeds import generator
 
 BACKLOG = 100
 """Entities seen but not burnt that are remembered, to go on from when a fire dies."""
@@ -101,8 +101,8 @@ def build_topic(name: str, graph: KnowledgeGraph, size: FireSize, seed: int) -> 
     neighbours = distinct_neighbours(graph)
     pairs = []
     for use in ("trans", "ind"):
-        burnt = forest_fire(neighbours, size, stream(seed, "fire", name, use))
-        pairs.append(split_queries(induced(graph, burnt), size.query, stream(seed, "queries", name, use)))
+        burnt = forest_fire(neighbours, size, generator(seed, "fire", name, use))
+        pairs.append(split_queries(induced(graph, burnt), size.query, generator(seed, "queries", name, use)))
     (train, valid), (observed, test) = pairs
     entities = int((np.diff(neighbours.offsets) > 0).sum())
     return Topic(Task(name, train=train, valid=valid, observed=observed, test=test), entities, len(graph))

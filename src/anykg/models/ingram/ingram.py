@@ -29,7 +29,7 @@ from anykg.models.base import LinkPredictor, Symmetry, without_targets
 from anykg.models.ingram.affinity import relation_graph
 from anykg.models.ingram.segment import Arrivals, arrivals, attend
 from anykg.models.recipe import Recipe
-from anykg.seeds import torch_stream
+from anykg.seeds import torch_generator
 
 _GAIN = math.sqrt(2)  # of ReLU
 
@@ -275,7 +275,7 @@ class InGram(LinkPredictor):
         """Vectors [count, width]: Glorot-normal with the gain of ReLU, or ones."""
         if self.config.inputs == "ones":
             return self.entity_in.weight.new_ones(count, width)
-        values = torch.randn(count, width, generator=torch_stream(seed, name, sample))
+        values = torch.randn(count, width, generator=torch_generator(seed, name, sample))
         return (values * _glorot(count + width)).to(self.entity_in.weight)
 
     def _score_draws(self, encoded: Encoded, triplets: Tensor) -> Tensor:

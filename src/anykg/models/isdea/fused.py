@@ -45,12 +45,12 @@ def fused_loss(
     scalars: FoldedScalars,
     triplets: np.ndarray,
     steps: np.ndarray,
-    negatives: int,
+    positive: np.ndarray,
     positive_weight: float,
 ) -> Tensor:
-    """Cross-entropy of triplets [B, 3], each positive followed by its negatives."""
+    """Cross-entropy of triplets [B, 3], those where `positive` [B] is False being negatives."""
     table = (scalars.entity.numpy(), scalars.pair.numpy())
-    batch = (triplets, *table, moves.numpy(), steps, negatives, positive_weight)
+    batch = (triplets, *table, moves.numpy(), steps, positive, positive_weight)
     loss: Tensor = _FusedLoss.apply(batch, _sizes(model), model.weights.flat)  # type: ignore[no-untyped-call]
     return loss
 

@@ -1,19 +1,12 @@
 """ISDEA+: any graph neural network made double equivariant, by telling each relation from all the others.
 
-Every (entity i, relation k), inverses included, has two streams of states, all ones at first: one gathers over k's
-triplets in the first layer, the other over the triplets of all other relations; later layers gather over the whole
-graph. With T layers, no activation between them (as SIGN), for the stream of k
+`reference.py` has the equations. Every (entity i, relation k), inverses included, has a vector X_ik, computed from two
+streams of states that gather over k's triplets and over those of all other relations; the score of (i, k, j) is an MLP
+of X_ik, X_jk and the distances between i and j.
 
-    s^1 = s^0 W + b + GNN(s^0 over A_k),    s^(t+1) = s^t W + b + GNN(s^t over A)
-
-and alike for the other stream, with its own maps. MLPs of both streams' [s^0, ..., s^T] are added and read by another
-MLP: X_ik. The score of (i, k, j) is an MLP of [X_ik, X_jk, X_ik * X_jk, e], e an MLP of the shortest distances d(i, j)
-and d(j, i) over observed triplets in units of N, the triplet asked about left out; an unreachable entity is N away.
-
-With the GCN kernel GNN(s over A) = A s V all states are affine in the scalars of `folded`, so the maps before
-the first tanh fold into one matrix for each stream, and no graph is left in a training step: the same function. Other
-kernels and set functions pass messages: see `isdea_gnn`. Departures from the public code: scores are logits, and the
-two biases that are only ever added (of W and of the GCN kernel) are one parameter.
+With the GCN kernel no graph is left in a training step (`folded.py`), and that step is compiled as a whole (`fused.py`,
+`kernels.py`). Other kernels and set functions pass messages (`gnn.py`). Departures from the public code: scores are
+logits, and the two biases that are only ever added (of W and of the GCN kernel) are one parameter.
 """
 
 from __future__ import annotations
@@ -33,7 +26,7 @@ from anykg.graph.bfs import look_up, unreached
 from anykg.graph.distances import distance_table, triplet_distances
 from anykg.graph.graph import KnowledgeGraph
 from anykg.models.base import EncodedGraph, LinkPredictor, Symmetry, without_targets
-from anykg.models.isdea.folded import folded_scalars
+from anykg.models.isdea.folded import first_layers, folded_scalars, moves
 from anykg.models.isdea.fused import can_fuse, fused_loss, fused_scores
 from anykg.models.isdea.packed import Packed, Part
 from anykg.models.recipe import Recipe
@@ -104,7 +97,6 @@ class ISDEA(LinkPredictor):
         if config.aggregation == "deepsets":
             self.element = nn.Sequential(nn.Linear(width, width), nn.ReLU())
             self.whole = nn.Linear(width, width)
-        self._known_moves: dict[tuple[object, ...], Tensor] = {}
         self._folds = config.form == "folded" and config.gnn == "gcn" and config.aggregation in ("sum", "mean")
 
     @classmethod
@@ -144,14 +136,20 @@ class ISDEA(LinkPredictor):
         return self._scores(without_targets(graph, rows, targets), rows.reshape(-1, 3)).view(rows.shape[:2])
 
     def compiled_loss(
-        self, graph: KnowledgeGraph, rows: Tensor, recipe: Recipe, targets: Tensor | None = None
+        self,
+        graph: KnowledgeGraph,
+        rows: Tensor,
+        recipe: Recipe,
+        targets: Tensor | None = None,
+        labels: Tensor | None = None,
     ) -> Tensor | None:
         if not (recipe.loss == "bce" and self._folds and can_fuse(self)):
             return None
         graph = without_targets(graph, rows, targets)  # the same graph where the recipe holds targets out of it
-        asked, moves = rows.numpy().reshape(-1, 3), self._moves(graph.num_relations)
+        asked, hops = rows.numpy().reshape(-1, 3), moves(self, graph.num_relations)
         scalars, steps = folded_scalars(graph, self.config.layers), distance_features(graph, asked)
-        return fused_loss(self, moves, scalars, asked, steps, rows.shape[1] - 1, recipe.positive_weight)
+        positive = np.arange(len(asked)) % rows.shape[1] == 0 if labels is None else labels.numpy()
+        return fused_loss(self, hops, scalars, asked, steps, positive, recipe.positive_weight)
 
     def score_tails(
         self, encoded: EncodedGraph, heads: Tensor, relations: Tensor, candidates: Tensor | None = None
@@ -179,9 +177,9 @@ class ISDEA(LinkPredictor):
     def _scores(self, graph: KnowledgeGraph, triplets: Tensor) -> Tensor:
         """Scores [B]."""
         if self._folds and can_fuse(self):
-            asked, moves = triplets.numpy(), self._moves(graph.num_relations)
+            asked, hops = triplets.numpy(), moves(self, graph.num_relations)
             scalars = folded_scalars(graph, self.config.layers)
-            return fused_scores(self, moves, scalars, asked, distance_features(graph, asked))
+            return fused_scores(self, hops, scalars, asked, distance_features(graph, asked))
         kinds = 2 * graph.num_relations
         pairs = triplets[:, ::2].T * kinds + triplets[:, 1]  # [2, B]: heads, then tails
         pairs, places = pairs.unique(return_inverse=True)  # type: ignore[no-untyped-call]
@@ -216,21 +214,11 @@ class ISDEA(LinkPredictor):
         """X [P, D] of pairs (entities [P], relations [P])."""
         if not self._folds:
             return self._passed_states(graph, entities, relations)
-        folded = self._fold(self._moves(graph.num_relations))
-        first = torch.bmm(folded, self.weights["streams.weight.0"])  # [2, 2T + 1, hidden]
-        bias = self.weights["streams.bias.0"]
         parts = [
-            self._mix(torch.baddbmm(bias, rows.expand(2, -1, -1), first))
-            for rows in (self._scalars(graph, entities[b], relations[b]) for b in _blocks(len(entities), ROWS))
+            self._mix(first_layers(self, graph, entities[block], relations[block]))
+            for block in _blocks(len(entities), ROWS)
         ]
         return torch.cat(parts)
-
-    def _scalars(self, graph: KnowledgeGraph, entities: Tensor, relations: Tensor) -> Tensor:
-        """1, A 1, .., A^T 1, A_k 1, .., A^(T-1) A_k 1 of pairs: [P, 2T + 1]."""
-        scalars = folded_scalars(graph, self.config.layers)
-        pairs = entities * (2 * graph.num_relations) + relations
-        rows = torch.cat([scalars.entity[entities.cpu()], scalars.pair[pairs.cpu()]], dim=1)
-        return rows.to(self.self_bias)
 
     def _passed_states(self, graph: KnowledgeGraph, entities: Tensor, relations: Tensor) -> Tensor:
         """The same by passing messages: every distinct pair once, in blocks of one or few relations."""
@@ -243,35 +231,6 @@ class ISDEA(LinkPredictor):
             for rows in streams(self, graph, pairs % graph.num_entities, pairs // graph.num_entities)
         ]
         return torch.cat(parts)[place] if parts else self.self_bias.new_zeros(0, self.config.states)
-
-    def _moves(self, num_relations: int) -> Tensor:
-        """How a hop moves the coefficients of the scalars: [first or later, stream, to, from].
-
-        A later hop takes each scalar to its product with A; the first one takes 1 to A_k 1, or to A 1 - A_k 1.
-        """
-        key = (num_relations, self.weights.flat.dtype, self.weights.flat.device)
-        if key not in self._known_moves:
-            layers = self.config.layers
-            share = 1.0 if self.config.aggregation == "sum" else 1.0 / (2 * num_relations - 1)
-            moves = self.self_bias.new_zeros(2, 2, 2 * layers + 1, 2 * layers + 1)
-            moves[0, 0, layers + 1, 0] = 1.0
-            moves[0, 1, 1, 0], moves[0, 1, layers + 1, 0] = share, -share
-            later = [*range(layers), *range(layers + 1, 2 * layers)]
-            moves[1, :, [c + 1 for c in later], later] = 1.0
-            self._known_moves[key] = moves
-        return self._known_moves[key]
-
-    def _fold(self, moves: Tensor) -> Tensor:
-        """The states s^0..s^T of each stream as coefficients of the scalars: [2, 2T + 1, (T + 1) D]."""
-        now = self.self_bias.new_zeros(2, moves.shape[-1], self.config.width)
-        now[:, 0] = 1.0
-        seen = [now]
-        for layer in range(self.config.layers):
-            moved = torch.bmm(moves[min(layer, 1)], now)
-            now = torch.bmm(now, self.self_weight[layer]) + torch.bmm(moved, self.hop_weight[layer])
-            now = torch.cat([now[:, :1] + self.self_bias[layer][:, None], now[:, 1:]], dim=1)
-            seen.append(now)
-        return torch.cat(seen, dim=2)
 
     def _mix(self, first: Tensor) -> Tensor:
         """X [P, D] from the first MLP layer of both streams [2, P, hidden], its tanh still to come."""

@@ -73,17 +73,17 @@ def loss(
     pair: np.ndarray,
     moves: np.ndarray,
     steps: np.ndarray,
-    negatives: int,
+    positive: np.ndarray,  # [B]
     positive_weight: float,
     sizes: tuple[int, ...],
     flat: np.ndarray,
 ) -> Any:
-    """Cross-entropy of triplets [B, 3], a positive before every so many negatives, and its gradient to the weights."""
+    """Cross-entropy of triplets [B, 3], and its gradient with respect to the weights."""
     features, places = gather(triplets, entity, pair)
     scores, saved = forward(moves, features, places, steps, sizes, flat)
     total, share = 0.0, 1 / len(scores)
     for row in range(len(scores)):
-        sign, weight = (-1.0, positive_weight) if row % (1 + negatives) == 0 else (1.0, 1.0)
+        sign, weight = (-1.0, positive_weight) if positive[row] else (1.0, 1.0)
         signed = sign * scores[row]
         small = np.exp(-abs(signed))
         total += weight * (max(signed, 0.0) + np.log1p(small))

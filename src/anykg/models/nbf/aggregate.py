@@ -3,20 +3,24 @@
     sum   boundary_u + sum over edges (u, e, v) of state_v * weight_e
     pna   [mean, max, min, deviation] x [1, log-degree, 1 / log-degree] of boundary and messages, side by side: 12 D
 
-The log-degree log(degree_u + 1) is divided by its mean over the graph. `aggregate` runs compiled on a CPU in float32 for
-widths that are multiples of 16 up to 128 and never holds anything of size E x D; `fast=False`, and everything else, is
-gather, multiply and index_add in torch. If several messages are the largest, they share the gradient equally.
+The log-degree log(degree_u + 1) is divided by its mean over the graph. `aggregate` runs compiled on a CPU in float32
+for widths that are multiples of 16 up to 128 and never holds anything of size E x D; `fast=False`, and everything else,
+is gather, multiply and index_add in torch. If several messages are the largest, they share the gradient equally.
 """
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from anykg.models.nbf.edges import RelationalEdges
+from anykg.models.nbf.edges import Order, RelationalEdges
+
+if TYPE_CHECKING:
+    from anykg.models.nbf.aggregate_kernels import Tables
+    from anykg.models.nbf.kernels import Adjacency
 
 Reduce = Literal["sum", "pna"]
 PNA_PARTS = 12  # the width of a PNA aggregate, in D
@@ -132,12 +136,12 @@ def _moments_reference(
     edge_weights: Tensor | None,
 ) -> Moments:
     receivers, messages = _messages(states, weights, edges, keep, edge_weights)
-    places = receivers[None, :, None].expand_as(messages)
+    positions = receivers[None, :, None].expand_as(messages)
     return Moments(
         boundary.index_add(1, receivers, messages),
         (boundary**2).index_add(1, receivers, messages**2),
-        boundary.scatter_reduce(1, places, messages, "amax"),
-        boundary.scatter_reduce(1, places, messages, "amin"),
+        boundary.scatter_reduce(1, positions, messages, "amax"),
+        boundary.scatter_reduce(1, positions, messages, "amin"),
     )
 
 
@@ -147,6 +151,18 @@ def _moments_reference(
 def _flat(tensor: Tensor) -> np.ndarray:
     array: np.ndarray = tensor.detach().contiguous().view(-1).numpy()
     return array
+
+
+def _tables(weights: Tensor) -> Tables:
+    from anykg.models.nbf.aggregate_kernels import Tables
+
+    return Tables(_flat(weights), weights.shape[1], len(weights) > 1)
+
+
+def _adjacency(order: Order) -> Adjacency:
+    from anykg.models.nbf.kernels import Adjacency
+
+    return Adjacency(order.nodes, order.runs, order.relations, order.others)
 
 
 def _pieces(queries: int) -> int:
@@ -177,9 +193,8 @@ class _Sum(torch.autograd.Function):
         ctx.edges, ctx.keep, ctx.factors = edges, keep, factors
         order, out = edges.by_receiver, torch.empty_like(states, memory_format=torch.contiguous_format)
         message_kernels(states.shape[-1]).sum_forward(
-            _flat(states), _flat(weights), _flat(boundary), _flat(out), edges.num_nodes, weights.shape[1],
-            len(weights) > 1, order.nodes, order.runs, order.relations, order.others,
-            None if factors is None else factors[order.places],
+            _flat(states), _flat(boundary), _flat(out), _tables(weights), _adjacency(order),
+            None if factors is None else factors[order.positions],
         )  # fmt: skip
         return out
 
@@ -193,17 +208,21 @@ class _Sum(torch.autograd.Function):
         grad_states = torch.empty_like(states, memory_format=torch.contiguous_format)
         grad_weights = states.new_zeros(len(states), pieces, *weights.shape[1:])
         kernels.sum_backward(
-            _flat(grad), _flat(states), _flat(weights), _flat(grad_states), _flat(grad_weights), pieces,
-            edges.num_nodes, weights.shape[1], len(weights) > 1,
-            order.nodes, order.runs, order.relations, order.others, None if factors is None else factors[order.places],
+            _flat(grad), _flat(states), _flat(grad_states), _flat(grad_weights), pieces, _tables(weights),
+            _adjacency(order), None if factors is None else factors[order.positions],
         )  # fmt: skip
         grad_edges = None
         if ctx.needs_input_grad[3]:
             grad_edges = states.new_empty(edges.num_edges)
             kernels.edge_backward(
-                _flat(grad), _flat(states), _flat(weights), _flat(grad_edges), edges.num_nodes, weights.shape[1],
-                len(weights) > 1, edges.triplets, ctx.keep,
-            )  # fmt: skip
+                _flat(grad),
+                _flat(states),
+                _flat(grad_edges),
+                edges.num_nodes,
+                _tables(weights),
+                edges.triplets,
+                ctx.keep,
+            )
         return grad_states, _gathered(grad_weights, weights), grad, grad_edges, None, None
 
 
@@ -223,9 +242,8 @@ class _Moments(torch.autograd.Function):
         out = torch.empty(4, *states.shape)
         ctx.edges, ctx.keep = edges, None if keep is None else keep.astype(np.uint8)
         message_kernels(states.shape[-1]).moments_forward(
-            _flat(states), _flat(weights), _flat(boundary), _flat(out), edges.num_nodes, weights.shape[1],
-            len(weights) > 1, order.nodes, order.runs, order.relations, order.others,
-            None if keep is None else ctx.keep[order.places],
+            _flat(states), _flat(boundary), _flat(out), _tables(weights), _adjacency(order),
+            None if keep is None else ctx.keep[order.positions],
         )  # fmt: skip
         ctx.save_for_backward(states, weights, boundary, out)
         return out[0], out[1], out[2], out[3]
@@ -240,17 +258,15 @@ class _Moments(torch.autograd.Function):
         grad_boundary = torch.empty_like(boundary, memory_format=torch.contiguous_format)
         order = edges.by_receiver
         kernels.moments_share(
-            _flat(grad), _flat(out), _flat(states), _flat(weights), _flat(boundary), _flat(grad_boundary),
-            edges.num_nodes, weights.shape[1], len(weights) > 1, order.nodes, order.runs, order.relations, order.others,
-            None if ctx.keep is None else ctx.keep[order.places],
+            _flat(grad), _flat(out), _flat(states), _flat(boundary), _flat(grad_boundary), _tables(weights),
+            _adjacency(order), None if ctx.keep is None else ctx.keep[order.positions],
         )  # fmt: skip
         order = edges.by_sender
         grad_states = torch.empty_like(states, memory_format=torch.contiguous_format)
         grad_weights = states.new_zeros(len(states), pieces, *weights.shape[1:])
         kernels.moments_backward(
-            _flat(grad), _flat(out), _flat(states), _flat(weights), _flat(grad_states), _flat(grad_weights), pieces,
-            edges.num_nodes, weights.shape[1], len(weights) > 1, order.nodes, order.runs, order.relations, order.others,
-            None if ctx.keep is None else ctx.keep[order.places],
+            _flat(grad), _flat(out), _flat(states), _flat(grad_states), _flat(grad_weights), _tables(weights),
+            _adjacency(order), None if ctx.keep is None else ctx.keep[order.positions],
         )  # fmt: skip
         return grad_states, _gathered(grad_weights, weights), grad_boundary, None, None
 

@@ -17,6 +17,15 @@ from anykg.models.simd import add, larger, load, multiply, multiply_add, smaller
 ROWS = 64  # rows a thread takes at a time
 
 
+class Tables(NamedTuple):
+    """Relation vectors, flat: a table of `size` for every query, or one for all."""
+
+    weights: np.ndarray
+    size: int
+    own: bool
+    """Whether every query has its own."""
+
+
 class MessageKernels(NamedTuple):
     """The compiled loops for one width."""
 
@@ -34,9 +43,9 @@ def message_kernels(width: int) -> MessageKernels:
     D = width  # noqa: N806
 
     @njit(cache=True, parallel=True)
-    def sum_forward(  # type: ignore[no-untyped-def]
-        states, weights, boundary, out, count, num_weights, own, nodes, runs, relations, senders, factors
-    ):
+    def sum_forward(states, boundary, out, tables, adjacency, factors):  # type: ignore[no-untyped-def]
+        (weights, num_weights, own), (nodes, runs, relations, senders) = tables, adjacency
+        count = len(nodes) - 1
         num_rows = len(out) // D
         for block in prange((num_rows + ROWS - 1) // ROWS):
             for row in range(block * ROWS, min(block * ROWS + ROWS, num_rows)):
@@ -56,9 +65,10 @@ def message_kernels(width: int) -> MessageKernels:
 
     @njit(cache=True, parallel=True)
     def sum_backward(  # type: ignore[no-untyped-def]
-        grad, states, weights, grad_states, grad_weights, pieces, count, num_weights, own, nodes, runs, relations,
-        receivers, factors,
-    ):  # fmt: skip
+        grad, states, grad_states, grad_weights, pieces, tables, adjacency, factors
+    ):
+        (weights, num_weights, own), (nodes, runs, relations, receivers) = tables, adjacency
+        count = len(nodes) - 1
         for task in prange(len(grad_weights) // max(num_weights * D, 1)):
             query, piece = task // pieces, task % pieces
             base, table = query * count, query * num_weights if own else 0
@@ -80,10 +90,9 @@ def message_kernels(width: int) -> MessageKernels:
                 store(grad_states, (base + node) * D, result)
 
     @njit(cache=True, parallel=True)
-    def edge_backward(  # type: ignore[no-untyped-def]
-        grad, states, weights, grad_edges, count, num_weights, own, triplets, keep
-    ):
+    def edge_backward(grad, states, grad_edges, count, tables, triplets, keep):  # type: ignore[no-untyped-def]
         """The gradient of every edge's factor: what it carries, along what is wanted."""
+        weights, num_weights, own = tables
         queries = len(states) // max(count * D, 1)
         for edge in prange(len(grad_edges)):
             result = np.float32(0)
@@ -97,10 +106,10 @@ def message_kernels(width: int) -> MessageKernels:
             grad_edges[edge] = result
 
     @njit(cache=True, parallel=True)
-    def moments_forward(  # type: ignore[no-untyped-def]
-        states, weights, boundary, out, count, num_weights, own, nodes, runs, relations, senders, keep
-    ):
+    def moments_forward(states, boundary, out, tables, adjacency, keep):  # type: ignore[no-untyped-def]
         """Out [4, B * N, D]: sum, sum of squares, largest, smallest."""
+        (weights, num_weights, own), (nodes, runs, relations, senders) = tables, adjacency
+        count = len(nodes) - 1
         size = len(boundary)
         num_rows = size // D
         for block in prange((num_rows + ROWS - 1) // ROWS):
@@ -126,10 +135,11 @@ def message_kernels(width: int) -> MessageKernels:
 
     @njit(cache=True, parallel=True)
     def moments_share(  # type: ignore[no-untyped-def]
-        grad, out, states, weights, boundary, grad_boundary, count, num_weights, own, nodes, runs, relations, senders,
-        keep,
-    ):  # fmt: skip
+        grad, out, states, boundary, grad_boundary, tables, adjacency, keep
+    ):
         """Divide the gradients of largest and smallest, grad[2:], by how many reach them; the boundary has a part."""
+        (weights, num_weights, own), (nodes, runs, relations, senders) = tables, adjacency
+        count = len(nodes) - 1
         size = len(boundary)
         num_rows = size // D
         for block in prange((num_rows + ROWS - 1) // ROWS):
@@ -165,9 +175,11 @@ def message_kernels(width: int) -> MessageKernels:
 
     @njit(cache=True, parallel=True)
     def moments_backward(  # type: ignore[no-untyped-def]
-        grad, out, states, weights, grad_states, grad_weights, pieces, count, num_weights, own, nodes, runs, relations,
-        receivers, keep,
-    ):  # fmt: skip
+        grad, out, states, grad_states, grad_weights, tables, adjacency, keep
+    ):
+        (weights, num_weights, own), (nodes, runs, relations, receivers) = tables, adjacency
+        count = len(nodes) - 1
+        pieces = len(grad_weights) // max(len(states) // max(count * D, 1) * num_weights * D, 1)
         size = len(states)
         for task in prange(len(grad_weights) // max(num_weights * D, 1)):
             query, piece = task // pieces, task % pieces

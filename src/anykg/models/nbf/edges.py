@@ -26,7 +26,7 @@ class Order(NamedTuple):
     runs: np.ndarray  # int32 [Q + 1]
     relations: np.ndarray  # int32 [Q], of the run
     others: np.ndarray  # int32 [E], the node at the other end
-    places: np.ndarray  # int32 [E], where the edge stands in the order given
+    positions: np.ndarray  # int32 [E], where the edge stands in the order given
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +58,7 @@ class RelationalEdges:
         return order._replace(
             relations=np.where(order.relations < relations // 2, order.relations, order.relations - relations)
             + np.int32(relations // 2),
-            places=np.where(order.places < edges // 2, order.places, order.places - edges) + np.int32(edges // 2),
+            positions=(order.positions + np.int32(edges // 2)) % np.int32(max(edges, 1)),
         )
 
     @cached_property
@@ -76,9 +76,9 @@ class RelationalEdges:
         from anykg.models.nbf.kernels import stable_order
 
         nodes, relations = self.triplets[:, node], self.triplets[:, 1]
-        places = stable_order(relations, np.arange(self.num_edges, dtype=np.int32), self.num_relations)
-        places = stable_order(nodes, places, self.num_nodes)
-        node_of, relation_of = nodes[places], relations[places]
+        positions = stable_order(relations, np.arange(self.num_edges, dtype=np.int32), self.num_relations)
+        positions = stable_order(nodes, positions, self.num_nodes)
+        node_of, relation_of = nodes[positions], relations[positions]
         first = np.ones(self.num_edges, bool)
         first[1:] = (node_of[1:] != node_of[:-1]) | (relation_of[1:] != relation_of[:-1])
         starts = np.flatnonzero(first)
@@ -86,6 +86,6 @@ class RelationalEdges:
             nodes=np.searchsorted(node_of[starts], np.arange(self.num_nodes + 1)).astype(np.int32),
             runs=np.append(starts, self.num_edges).astype(np.int32),
             relations=relation_of[starts],
-            others=self.triplets[places, other],
-            places=places,
+            others=self.triplets[positions, other],
+            positions=positions,
         )

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -24,7 +24,10 @@ from torch import Tensor
 from anykg.models.nbf import reference
 from anykg.models.nbf.aggregate import aggregate
 from anykg.models.nbf.edges import Order, RelationalEdges
-from anykg.models.nbf.reference import EPSILON, Layer, Queries, update
+from anykg.models.nbf.reference import Layer, Queries, update
+
+if TYPE_CHECKING:
+    from anykg.models.nbf.kernels import Gradients, Parameters
 
 PIECES = 16  # partial sums of a parameter's gradient: fixed, so that results do not depend on the number of threads
 FULL = 0.8  # above this share of rows a layer is computed for all of them
@@ -95,7 +98,7 @@ def _first_layer(layer: Layer, queries: Queries, edges: RelationalEdges, keep: n
     sources = np.repeat(np.arange(len(own)), counts)  # the head each message comes from
     positions = np.arange(len(sources)) + np.repeat(first - np.cumsum(counts) + counts, counts)
     if keep is not None:
-        kept = keep[order.places[positions]].astype(bool)
+        kept = keep[order.positions[positions]].astype(bool)
         sources, positions = sources[kept], positions[kept]
     receiving = own[sources] - heads[sources] + order.others[positions]
     rows = np.unique(np.concatenate([own, receiving]))
@@ -104,7 +107,7 @@ def _first_layer(layer: Layer, queries: Queries, edges: RelationalEdges, keep: n
     num_tables, num_weights, width = layer.weights.shape
     relations = (
         queries.tables.numpy()[own[sources] // edges.num_nodes] * num_weights
-        + edges.triplets[order.places[positions], 1]
+        + edges.triplets[order.positions[positions], 1]
     )
     own_at, receiver_at = np.searchsorted(rows, own), np.searchsorted(rows, receiving)
     small = np.stack([receiver_at, relations, own_at[sources]], axis=1).astype(np.int32)
@@ -137,7 +140,7 @@ class _Plan:
 
     def kept(self, order: Order) -> np.ndarray | None:
         """The mask in the order of the kernel."""
-        return None if self.keep is None else self.keep[order.places]
+        return None if self.keep is None else self.keep[order.positions]
 
 
 def _plan(
@@ -182,11 +185,11 @@ def _forward(
 
     The first states are `start` at `start_rows` and the background elsewhere, or all of `start` if there are no rows.
     """
-    from anykg.models.nbf.kernels import layer_kernels
+    from anykg.models.nbf.kernels import Adjacency, Asked, layer_kernels
 
-    width, marks = boundary.shape[-1], plan.heads.shape[1]
-    order, kernels = plan.edges.by_receiver, layer_kernels(width)
-    kept = plan.kept(order)
+    width, kernels, order = boundary.shape[-1], layer_kernels(boundary.shape[-1]), plan.edges.by_receiver
+    kept, adjacency = plan.kept(order), Adjacency(order.nodes, order.runs, order.relations, order.others)
+    asked = Asked(plan.tables, plan.heads.shape[1], plan.heads.ravel(), flat(boundary))
     if start_rows is None:
         states = start.detach().reshape(-1, width)
     else:
@@ -198,12 +201,8 @@ def _forward(
     for layer, rows in zip(layers, plan.rows[1:], strict=True):
         out = torch.empty_like(states) if spare is None else spare
         memory = tuple(np.empty(len(rows) * size, np.float32) for size in (width, width, 1)) if save else None
-        kernels.forward(
-            flat(states), flat(out), memory, rows, plan.edges.num_nodes,
-            order.nodes, order.runs, order.relations, order.others, kept,
-            flat(layer.weights), plan.tables, layer.weights.shape[1], marks, plan.heads.ravel(), flat(boundary),
-            flat(layer.linear.T), flat(layer.bias), flat(layer.scale), flat(layer.shift), np.float32(EPSILON),
-        )  # fmt: skip
+        parameters = _parameters(layer, layer.linear.T)
+        kernels.forward(flat(states), flat(out), memory, rows, adjacency, kept, asked, parameters)
         if save:
             history.append(out)
             memories.append(memory)
@@ -232,6 +231,8 @@ class _Propagate(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
+        from anykg.models.nbf.kernels import Gradients
+
         plan: _Plan = ctx.plan
         boundary, *parameters = ctx.saved_tensors
         layers = [Layer(*parameters[at : at + 5]) for at in range(0, len(parameters), 5)]
@@ -245,8 +246,8 @@ class _Propagate(torch.autograd.Function):
         grad_boundary = torch.zeros_like(boundary)
         grads: list[Tensor] = []
         for index in range(len(layers) - 1, -1, -1):
-            buffers = _Gradients(grad_out, spare, received)
-            of_layer = _backward(plan, index, layers[index], ctx.history.pop(), ctx.memories.pop(), buffers)
+            gradients = Gradients(flat(grad_out), flat(spare), flat(received))
+            of_layer = _backward(plan, index, layers[index], ctx.history.pop(), ctx.memories.pop(), gradients)
             grad_boundary += _at_heads(plan, received)
             grads = [*of_layer, *grads]
             grad_out, spare = spare, grad_out
@@ -257,46 +258,44 @@ class _Propagate(torch.autograd.Function):
         return None, None, grad_background, grad_start, grad_boundary, *grads
 
 
-class _Gradients(NamedTuple):
-    """Of a layer's output, its input and its aggregates, [B * N, D] each; rows without one are zero."""
-
-    out: Tensor
-    states: Tensor
-    received: Tensor
-
-
 def _at_heads(plan: _Plan, values: Tensor) -> Tensor:
     """The rows of the heads, [B, M, D]."""
     return values[torch.from_numpy(np.arange(len(plan.heads))[:, None] * plan.edges.num_nodes + plan.heads)]
 
 
 def _backward(
-    plan: _Plan, index: int, layer: Layer, states: Tensor, memory: tuple[np.ndarray, ...], grads: _Gradients
+    plan: _Plan, index: int, layer: Layer, states: Tensor, memory: tuple[np.ndarray, ...], gradients: Gradients
 ) -> list[Tensor]:
-    """Fill the gradients of a layer's input and aggregates from those of its output; return those of its parameters."""
-    from anykg.models.nbf.kernels import layer_kernels
+    """Fill the gradients of a layer's input and aggregates from those of its output; return those of its parameters.
+
+    Rows without a gradient are zero.
+    """
+    from anykg.models.nbf.kernels import Adjacency, Wanted, layer_kernels
 
     rows, wanted, width = plan.rows[index + 1], plan.rows[index], states.shape[1]
     queries, nodes = len(plan.heads), plan.edges.num_nodes
     order, kernels = plan.edges.by_sender, layer_kernels(width)
+    parameters, before = _parameters(layer, layer.linear), flat(states)
     grad_linear = np.empty((PIECES, width, 2 * width), np.float32)
     grad_vectors = np.empty((PIECES, 3, width), np.float32)
     kernels.backward_rows(
-        flat(grads.out), flat(grads.states), flat(grads.received), flat(states), memory, rows,
-        flat(layer.linear), flat(layer.scale), flat(layer.shift), grad_linear.reshape(-1), grad_vectors.reshape(-1),
-    )  # fmt: skip
-    pieces = pieces_of(queries)
-    num_weights = layer.weights.shape[1]
-    grad_weights = np.zeros((queries, pieces, num_weights, width), np.float32)
+        gradients, before, memory, rows, parameters, grad_linear.reshape(-1), grad_vectors.reshape(-1)
+    )
+    grad_weights = np.zeros((queries, pieces_of(queries), *layer.weights.shape[1:]), np.float32)
     bounds = np.searchsorted(wanted, np.arange(queries + 1) * nodes)
-    kernels.backward_edges(
-        flat(grads.states), flat(grads.received), flat(states), wanted, bounds, pieces, nodes,
-        order.nodes, order.runs, order.relations, order.others, plan.kept(order),
-        flat(layer.weights), plan.tables, num_weights, grad_weights.reshape(-1),
-    )  # fmt: skip
+    adjacency = Adjacency(order.nodes, order.runs, order.relations, order.others)
+    senders, sums = Wanted(wanted, bounds), grad_weights.reshape(-1)
+    kernels.backward_edges(gradients, before, senders, adjacency, plan.kept(order), plan.tables, parameters, sums)
     of_weights = np.zeros(layer.weights.shape, np.float32)
     for table, parts in zip(plan.tables, grad_weights, strict=True):
         for part in parts:
             of_weights[table] += part
-    parameters = (of_weights, grad_linear.sum(0), *grad_vectors.sum(0))
-    return [torch.from_numpy(values) for values in parameters]
+    results = (of_weights, grad_linear.sum(0), *grad_vectors.sum(0))
+    return [torch.from_numpy(values) for values in results]
+
+
+def _parameters(layer: Layer, linear: Tensor) -> Parameters:
+    from anykg.models.nbf.kernels import Parameters
+
+    vectors = flat(layer.bias), flat(layer.scale), flat(layer.shift)
+    return Parameters(flat(layer.weights), layer.weights.shape[1], flat(linear), *vectors)

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit, prange
 
+from anykg.models.nbf.reference import EPSILON
 from anykg.models.simd import (
     add,
     larger,
@@ -110,6 +111,50 @@ def _gathered(start, states, base, edges_from, edges_to, others, keep):  # type:
     return result
 
 
+class Adjacency(NamedTuple):
+    """The edges of a graph as an `edges.Order` has them."""
+
+    nodes: np.ndarray
+    runs: np.ndarray
+    relations: np.ndarray
+    others: np.ndarray
+
+
+class Asked(NamedTuple):
+    """B queries with M heads each."""
+
+    tables: np.ndarray  # int32 [B]
+    marks: int  # M
+    heads: np.ndarray  # int32 [B * M]
+    boundary: np.ndarray  # flat [B, M, D]
+
+
+class Parameters(NamedTuple):
+    """A layer's parameters, flat; `weights` are tables of `num_weights` vectors."""
+
+    weights: np.ndarray  # [U, K, D]
+    num_weights: int  # K
+    linear: np.ndarray  # [2D, D] on the way there, [D, 2D] on the way back
+    bias: np.ndarray
+    scale: np.ndarray
+    shift: np.ndarray
+
+
+class Gradients(NamedTuple):
+    """Of a layer's output, its input and its aggregates, flat [B * N, D] each."""
+
+    out: np.ndarray
+    states: np.ndarray
+    aggregate: np.ndarray
+
+
+class Wanted(NamedTuple):
+    """Rows b * N + node, ascending; those of query b stand from bounds[b] to bounds[b + 1]."""
+
+    rows: np.ndarray
+    bounds: np.ndarray  # [B + 1]
+
+
 class LayerKernels(NamedTuple):
     """The compiled loops for one width."""
 
@@ -128,15 +173,16 @@ def layer_kernels(width: int) -> LayerKernels:
     D, D2 = width, 2 * width  # noqa: N806
 
     @njit(cache=True, parallel=True)
-    def forward(  # type: ignore[no-untyped-def]
-        states, out, saved, rows, count, nodes, runs, relations, senders, keep, weights, weight_of, num_weights,
-        marks, heads, boundary, linear, bias, scale, shift, epsilon,
-    ):  # fmt: skip
+    def forward(states, out, saved, rows, adjacency, keep, asked, parameters):  # type: ignore[no-untyped-def]
         """One layer for the listed rows: `out` [B * N, D] gets their new states.
 
         `saved` is None or three flat arrays that keep, in the order of `rows`, what the way back needs: aggregates
-        [M, D], normalised products [M, D] and inverse deviations [M]. `linear` is [2D, D]. A query has `marks` heads.
+        [M, D], normalised products [M, D] and inverse deviations [M].
         """
+        nodes, runs, relations, senders = adjacency
+        tables, marks, heads, boundary = asked
+        weights, num_weights, linear, bias, scale, shift = parameters
+        count = len(nodes) - 1
         for tile in prange((len(rows) + TILE - 1) // TILE):
             first = tile * TILE
             height = min(TILE, len(rows) - first)
@@ -150,7 +196,7 @@ def layer_kernels(width: int) -> LayerKernels:
                 for mark in range(query * marks, (query + 1) * marks):
                     if node == heads[mark]:
                         total_message = add(total_message, load(boundary, mark * D, D))
-                table = np.int64(weight_of[query]) * num_weights
+                table = np.int64(tables[query]) * num_weights
                 for run in range(nodes[node], nodes[node + 1]):
                     message = _gathered(splat(np.float32(0), D), states, base, runs[run], runs[run + 1], senders, keep)
                     weight = load(weights, (table + relations[run]) * D, D)
@@ -165,7 +211,7 @@ def layer_kernels(width: int) -> LayerKernels:
                 value = load(mixed, i * D, D)
                 value = subtract(value, splat(total(value) / np.float32(D), D))
                 variance = total(multiply(value, value)) / np.float32(D)
-                inverse = np.float32(1) / np.float32(sqrt(variance + epsilon))
+                inverse = np.float32(1) / np.float32(sqrt(variance + np.float32(EPSILON)))
                 value = multiply(value, splat(inverse, D))
                 if saved is not None:
                     store(saved[1], (first + i) * D, value)
@@ -176,13 +222,15 @@ def layer_kernels(width: int) -> LayerKernels:
 
     @njit(cache=True, parallel=True)
     def backward_rows(  # type: ignore[no-untyped-def]
-        grad_out, grad_states, grad_aggregate, states, saved, rows, linear, scale, shift, grad_linear, grad_vectors,
-    ):  # fmt: skip
+        gradients, states, saved, rows, parameters, grad_linear, grad_vectors
+    ):
         """From the gradient of `out` to those of the rows' own states, of their aggregates and of the parameters.
 
         `linear` is [D, 2D]. Each of P pieces of the rows has its own sums grad_linear [P, D, 2D] and grad_vectors
         [P, 3, D] (bias, scale, shift).
         """
+        grad_out, grad_states, grad_aggregate = gradients
+        linear, scale, shift = parameters.linear, parameters.scale, parameters.shift
         pieces = len(grad_vectors) // (3 * D)
         for piece in prange(pieces):
             tiles = (len(rows) + TILE - 1) // TILE
@@ -230,18 +278,22 @@ def layer_kernels(width: int) -> LayerKernels:
 
     @njit(cache=True, parallel=True)
     def backward_edges(  # type: ignore[no-untyped-def]
-        grad_states, grad_aggregate, states, rows, bounds, pieces, count, nodes, runs, relations, receivers, keep,
-        weights, weight_of, num_weights, grad_weights,
-    ):  # fmt: skip
+        gradients, states, wanted, adjacency, keep, tables, parameters, grad_weights
+    ):
         """From the gradient of the aggregates to those of the senders' states (added) and of the weights.
 
-        `rows` of query b stand from bounds[b] to bounds[b + 1]. Every query has `pieces` sums of its own:
-        grad_weights [B, pieces, num_weights, D], zero to begin with. Aggregates nobody computed have gradient 0.
+        Every query has `pieces` sums of its own, grad_weights [B, pieces, num_weights, D], zero to begin with.
+        Aggregates that were not computed have gradient 0.
         """
+        grad_states, grad_aggregate = gradients.states, gradients.aggregate
+        rows, bounds = wanted
+        nodes, runs, relations, receivers = adjacency
+        weights, num_weights = parameters.weights, parameters.num_weights
+        count, pieces = len(nodes) - 1, len(grad_weights) // max((len(bounds) - 1) * num_weights * D, 1)
         for task in prange((len(bounds) - 1) * pieces):
             query, piece = task // pieces, task % pieces
             begin, length = bounds[query], bounds[query + 1] - bounds[query]
-            table, base = np.int64(weight_of[query]) * num_weights, query * count
+            table, base = np.int64(tables[query]) * num_weights, query * count
             for place in range(begin + length * piece // pieces, begin + length * (piece + 1) // pieces):
                 row = np.int64(rows[place])
                 node = row - base

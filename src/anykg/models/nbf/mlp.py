@@ -51,18 +51,17 @@ class _ReadOut(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, ...]:
-        from anykg.models.nbf.mlp_kernels import mlp_kernels
+        from anykg.models.nbf.mlp_kernels import Sums, Weights, mlp_kernels
 
         states, offsets, own, last = ctx.saved_tensors
-        queries, count, width = states.shape
+        queries, _, width = states.shape
         pieces = pieces_of(queries)
         grad_states = torch.empty_like(states, memory_format=torch.contiguous_format)
         grad_own = states.new_empty(queries * pieces, width, 2 * width)
         grad_offsets, grad_last = (states.new_empty(queries, pieces, 2 * width) for _ in range(2))
-        mlp_kernels(width).read_out_backward(
-            flat(states), flat(grad), count, pieces, flat(offsets), flat(own.T), flat(own), flat(last),
-            flat(grad_states), flat(grad_own), flat(grad_offsets), flat(grad_last),
-        )  # fmt: skip
+        weights = Weights(flat(offsets), flat(own.T), flat(own), flat(last))
+        sums = Sums(flat(grad_states), flat(grad_offsets), flat(grad_own), flat(grad_last), flat(grad_last[:0]))
+        mlp_kernels(width).read_out_backward(flat(states), flat(grad), weights, sums)
         return grad_states, grad_offsets.sum(1), grad_own.sum(0).T, grad_last.sum((0, 1))
 
 
@@ -82,7 +81,7 @@ class _Transform(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, ...]:
-        from anykg.models.nbf.mlp_kernels import mlp_kernels
+        from anykg.models.nbf.mlp_kernels import Sums, Weights, mlp_kernels
 
         states, offsets, first, second = ctx.saved_tensors
         width = states.shape[-1]
@@ -91,8 +90,7 @@ class _Transform(torch.autograd.Function):
         grad_offsets = states.new_empty(PIECES, 2 * width)
         grad_second = states.new_empty(PIECES, 2 * width, width)
         grad_bias = states.new_empty(PIECES, width)
-        mlp_kernels(width).transform_backward(
-            flat(grad), flat(states), flat(offsets), flat(first.T), flat(first), flat(second), flat(grad_states),
-            flat(grad_first), flat(grad_offsets), flat(grad_second), flat(grad_bias),
-        )  # fmt: skip
+        weights = Weights(flat(offsets), flat(first.T), flat(first), flat(second))
+        sums = Sums(*(flat(tensor) for tensor in (grad_states, grad_offsets, grad_first, grad_second, grad_bias)))
+        mlp_kernels(width).transform_backward(flat(grad), flat(states), weights, sums)
         return grad_states, grad_offsets.sum(0), grad_first.sum(0).T, grad_second.sum(0).T, grad_bias.sum(0)

@@ -21,6 +21,25 @@ from anykg.models.nbf.kernels import TILE, product
 from anykg.models.simd import add, larger, load, multiply, multiply_add, splat, store, total, where_positive
 
 
+class Weights(NamedTuple):
+    """An MLP's parameters, flat: those of the way there and, transposed, of the way back."""
+
+    offsets: np.ndarray  # [B, 2D] of the read-out, [2D] of the transformation
+    first: np.ndarray  # [D, 2D]
+    first_t: np.ndarray  # [2D, D]
+    last: np.ndarray  # [2D] of the read-out, [D, 2D] of the transformation
+
+
+class Sums(NamedTuple):
+    """Gradients: of the states [B * N, D], and of the parameters for each of P pieces."""
+
+    states: np.ndarray
+    offsets: np.ndarray  # [P, 2D]
+    first: np.ndarray  # [P, D, 2D]
+    last: np.ndarray  # [P, 2D], or [P, 2D, D]
+    bias: np.ndarray  # [P, D], of the transformation
+
+
 class MLPKernels(NamedTuple):
     """The compiled loops for one width."""
 
@@ -53,18 +72,16 @@ def mlp_kernels(width: int) -> MLPKernels:
                 scores[begin + i] = total(multiply(positive, load(last, 0, D2)))
 
     @njit(cache=True, parallel=True)
-    def read_out_backward(  # type: ignore[no-untyped-def]
-        states, grad_scores, count, pieces, offsets, first, first_t, last, grad_states, grad_first, grad_offsets,
-        grad_last,
-    ):  # fmt: skip
-        """From grad_scores [B * N] to grad_states [B * N, D] and sums of the parameters' gradients for each piece.
-
-        They are grad_first [B * pieces, D, 2D], grad_offsets and grad_last [B * pieces, 2D].
-        """
+    def read_out_backward(states, grad_scores, weights, sums):  # type: ignore[no-untyped-def]
+        """From grad_scores [B * N] to the gradients of states and parameters; a query has P / B pieces."""
+        offsets, first, first_t, last = weights
+        grad_states, grad_offsets, grad_first, grad_last, _ = sums
+        queries = len(offsets) // D2
+        count, pieces = len(grad_scores) // max(queries, 1), len(grad_last) // max(queries * D2, 1)
         for task in prange(len(grad_last) // D2):
             query, piece = task // pieces, task % pieces
             stop = query * count + count * (piece + 1) // pieces
-            sums = np.zeros(D * D2, np.float32)
+            sums_first = np.zeros(D * D2, np.float32)
             of_offsets, of_last = splat(np.float32(0), D2), splat(np.float32(0), D2)
             own = np.zeros(TILE * D, np.float32)
             hidden = np.zeros(TILE * D2, np.float32)
@@ -88,10 +105,10 @@ def mlp_kernels(width: int) -> MLPKernels:
                     else:
                         store(hidden, i * D2, splat(np.float32(0), D2))
                 product(hidden, 0, D2, 1, first_t, grad_own, TILE, D2, D)
-                product(own, 0, 1, D, hidden, sums, D, TILE, D2)
+                product(own, 0, 1, D, hidden, sums_first, D, TILE, D2)
                 for i in range(height):
                     store(grad_states, (begin + i) * D, load(grad_own, i * D, D))
-            grad_first[task * D * D2 : (task + 1) * D * D2] = sums
+            grad_first[task * D * D2 : (task + 1) * D * D2] = sums_first
             store(grad_offsets, task * D2, of_offsets)
             store(grad_last, task * D2, of_last)
 
@@ -118,13 +135,10 @@ def mlp_kernels(width: int) -> MLPKernels:
                 store(out, (begin + i) * D, load(new, i * D, D))
 
     @njit(cache=True, parallel=True)
-    def transform_backward(  # type: ignore[no-untyped-def]
-        grad, states, offsets, first, first_t, second_t, grad_states, grad_first, grad_offsets, grad_second, grad_bias
-    ):
-        """From grad [B * N, D] to grad_states [B * N, D] and sums of the parameters' gradients for each piece.
-
-        They are grad_first [P, D, 2D], grad_offsets [P, 2D], grad_second [P, 2D, D] and grad_bias [P, D].
-        """
+    def transform_backward(grad, states, weights, sums):  # type: ignore[no-untyped-def]
+        """From grad [B * N, D] to the gradients of states and parameters; all rows are cut into P pieces."""
+        offsets, first, first_t, second_t = weights
+        grad_states, grad_offsets, grad_first, grad_second, grad_bias = sums
         num_rows, pieces = len(grad) // D, len(grad_bias) // D
         for piece in prange(pieces):
             stop = num_rows * (piece + 1) // pieces

@@ -25,6 +25,36 @@ from anykg.models.simd import add, larger, load, multiply, multiply_add, splat, 
 HH, TT, HT, TH = range(4)
 
 
+class Incidence(NamedTuple):
+    """Distinct (entity, relation) pairs: entity v has the relations from nodes[v] to nodes[v + 1]."""
+
+    nodes: np.ndarray  # int32 [N + 1]
+    relations: np.ndarray  # int32 [Q]
+    num_relations: int  # 2R
+
+
+class FactorWeights(NamedTuple):
+    """The parameters of f for the four link types, flat: those of the way there and, transposed, of the way back."""
+
+    first: np.ndarray  # [D, 4D]
+    offsets: np.ndarray  # [B, 4D]
+    second: np.ndarray  # [4, D, D] (input, output)
+    bias: np.ndarray  # [4, D]
+    first_t: np.ndarray  # [4D, D]
+    second_t: np.ndarray  # [4, D, D] (output, input)
+
+
+class Sums(NamedTuple):
+    """Gradients: of the states [B * N, D], and of the others for each of P pieces, zero to begin with."""
+
+    states: np.ndarray
+    vectors: np.ndarray  # [P, 2R, D]
+    first: np.ndarray  # [P, D, 4D]
+    offsets: np.ndarray  # [P, 4D]
+    second: np.ndarray  # [P, 4, D, D]
+    bias: np.ndarray  # [P, 4, D]
+
+
 class RelationKernels(NamedTuple):
     """The compiled loops for one width."""
 
@@ -68,14 +98,12 @@ def relation_kernels(width: int) -> RelationKernels:
     D, D4 = width, 4 * width  # noqa: N806
 
     @njit(cache=True, parallel=True)
-    def forward(  # type: ignore[no-untyped-def]
-        states, vectors, out, count, num_relations, pieces, nodes, relations, keep, first, offsets, second, bias
-    ):
-        """Out [B * pieces, 4, 2R, D], zero to begin with, gets the sums of each piece.
-
-        `first` is [D, 4D], `offsets` [B, 4D], `second` [4, D, D] (input, output), `bias` [4, D].
-        """
-        half = num_relations // 2
+    def forward(states, vectors, out, incidence, keep, weights):  # type: ignore[no-untyped-def]
+        """Out [P, 4, 2R, D], zero to begin with, gets the sums of each piece; a query has P / B of them."""
+        nodes, relations, num_relations = incidence
+        first, offsets, second, bias, _, _ = weights
+        count, half = len(nodes) - 1, num_relations // 2
+        pieces = len(out) // max(len(offsets) * num_relations, 1)
         for task in prange(len(out) // (4 * num_relations * D)):
             query, piece = task // pieces, task % pieces
             table, stop = query * num_relations, count * (piece + 1) // pieces
@@ -129,17 +157,13 @@ def relation_kernels(width: int) -> RelationKernels:
                             store(out, at, add(message_th, load(out, at, D)))
 
     @njit(cache=True, parallel=True)
-    def backward(  # type: ignore[no-untyped-def]
-        grad, states, vectors, count, num_relations, pieces, nodes, relations, keep, first, offsets, second, bias,
-        first_t, second_t, grad_states, grad_vectors, grad_first, grad_offsets, grad_second, grad_bias,
-    ):  # fmt: skip
-        """From grad [B, 4, 2R, D] to grad_states [B * N, D] and, for every task, sums of the other gradients.
-
-        They are grad_vectors [B * pieces, 2R, D] and grad_first [., D, 4D], grad_offsets [., 4D], grad_second
-        [., 4, D, D], grad_bias [., 4, D], all zero to begin with. `first_t` is [4D, D], `second_t` [4, D, D] (output,
-        input). The factors are computed again.
-        """
-        half = num_relations // 2
+    def backward(grad, states, vectors, incidence, keep, weights, sums):  # type: ignore[no-untyped-def]
+        """From grad [B, 4, 2R, D] to all gradients. The factors are computed again."""
+        nodes, relations, num_relations = incidence
+        first, offsets, second, bias, first_t, second_t = weights
+        grad_states, grad_vectors, grad_first, grad_offsets, grad_second, grad_bias = sums
+        count, half = len(nodes) - 1, num_relations // 2
+        pieces = len(grad_bias) // max(len(offsets), 1)
         for task in prange(len(grad_bias) // D4):
             query, piece = task // pieces, task % pieces
             table, stop = query * num_relations, count * (piece + 1) // pieces

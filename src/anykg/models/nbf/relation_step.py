@@ -6,7 +6,7 @@ everything else.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -17,6 +17,9 @@ from anykg.models.nbf import fast
 from anykg.models.nbf.edges import RelationalEdges
 from anykg.models.nbf.fast import flat, pieces_of
 from anykg.models.nbf.reference import EPSILON, HEAD_HEAD, HEAD_TAIL, TAIL_HEAD, TAIL_TAIL, Factors, RelationUpdate
+
+if TYPE_CHECKING:
+    from anykg.models.nbf.relation_kernels import FactorWeights
 
 
 def relation_messages(
@@ -60,7 +63,7 @@ def kept_runs(edges: RelationalEdges, keep: np.ndarray | None) -> np.ndarray | N
     order = edges.by_receiver
     if keep is None or not len(order.relations):
         return None
-    return np.logical_or.reduceat(keep[order.places].astype(bool), order.runs[:-1])
+    return np.logical_or.reduceat(keep[order.positions].astype(bool), order.runs[:-1])
 
 
 def _factorised(
@@ -103,25 +106,24 @@ class _Messages(torch.autograd.Function):
         edges: RelationalEdges,
         runs: np.ndarray | None,
     ) -> Tensor:
-        from anykg.models.nbf.relation_kernels import relation_kernels
+        from anykg.models.nbf.relation_kernels import Incidence, relation_kernels
 
         ctx.save_for_backward(states, vectors, first, offsets, second, bias)
         ctx.edges, ctx.runs = edges, runs
-        (queries, count, width), order = states.shape, edges.by_receiver
+        (queries, _, width), order = states.shape, edges.by_receiver
         pieces = pieces_of(queries)
         out = states.new_zeros(queries, pieces, 4, edges.num_relations, width)
-        relation_kernels(width).forward(
-            flat(states), flat(vectors), flat(out), count, edges.num_relations, pieces, order.nodes, order.relations,
-            runs, flat(first.permute(2, 0, 1)), flat(offsets), flat(second.transpose(1, 2)), flat(bias),
-        )  # fmt: skip
+        incidence = Incidence(order.nodes, order.relations, edges.num_relations)
+        weights = _weights(first, offsets, second, bias)
+        relation_kernels(width).forward(flat(states), flat(vectors), flat(out), incidence, runs, weights)
         return (out.sum(1) if pieces > 1 else out[:, 0]).movedim(1, 0)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
-        from anykg.models.nbf.relation_kernels import relation_kernels
+        from anykg.models.nbf.relation_kernels import Incidence, Sums, relation_kernels
 
         states, vectors, first, offsets, second, bias = ctx.saved_tensors
-        (queries, count, width), edges, order = states.shape, ctx.edges, ctx.edges.by_receiver
+        (queries, _, width), edges, order = states.shape, ctx.edges, ctx.edges.by_receiver
         pieces = pieces_of(queries)
         grad_states = torch.empty_like(states, memory_format=torch.contiguous_format)
         grad_vectors = states.new_zeros(queries, pieces, edges.num_relations, width)
@@ -129,12 +131,11 @@ class _Messages(torch.autograd.Function):
         grad_offsets = states.new_zeros(queries, pieces, 4, width)
         grad_second = states.new_empty(queries * pieces, 4, width, width)
         grad_bias = states.new_zeros(queries * pieces, 4, width)
-        relation_kernels(width).backward(
-            flat(grad.movedim(1, 0)), flat(states), flat(vectors), count, edges.num_relations, pieces, order.nodes,
-            order.relations, ctx.runs, flat(first.permute(2, 0, 1)), flat(offsets), flat(second.transpose(1, 2)),
-            flat(bias), flat(first), flat(second), flat(grad_states), flat(grad_vectors), flat(grad_first),
-            flat(grad_offsets), flat(grad_second), flat(grad_bias),
-        )  # fmt: skip
+        gradients = (grad_states, grad_vectors, grad_first, grad_offsets, grad_second, grad_bias)
+        incidence = Incidence(order.nodes, order.relations, edges.num_relations)
+        weights, sums = _weights(first, offsets, second, bias), Sums(*map(flat, gradients))
+        before = flat(states), flat(vectors)
+        relation_kernels(width).backward(flat(grad.movedim(1, 0)), *before, incidence, ctx.runs, weights, sums)
         return (
             grad_states,
             grad_vectors.sum(1),
@@ -145,3 +146,10 @@ class _Messages(torch.autograd.Function):
             None,
             None,
         )
+
+
+def _weights(first: Tensor, offsets: Tensor, second: Tensor, bias: Tensor) -> FactorWeights:
+    from anykg.models.nbf.relation_kernels import FactorWeights
+
+    there = flat(first.permute(2, 0, 1)), flat(offsets), flat(second.transpose(1, 2)), flat(bias)
+    return FactorWeights(*there, flat(first), flat(second))

@@ -29,7 +29,7 @@ from anykg.graph.graph import KnowledgeGraph
 from anykg.models.base import EncodedGraph, LinkPredictor, Symmetry
 from anykg.models.recipe import Recipe
 from anykg.models.rmpi import fast
-from anykg.seeds import derive, torch_stream
+from anykg.seeds import derive, torch_generator
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class RMPI(LinkPredictor):
         vectors = self._learned(graph)
         if vectors is None:
             size = (graph.num_relations, self.config.width)
-            drawn = torch.randn(size, generator=torch_stream(seed, "relation vectors")).to(self.vectors)
+            drawn = torch.randn(size, generator=torch_generator(seed, "relation vectors")).to(self.vectors)
             vectors = drawn * self._spread()
         return Encoded(graph, vectors)
 

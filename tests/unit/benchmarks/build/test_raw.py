@@ -115,7 +115,7 @@ def test_parts_of_literals_alone_are_passed_over(tmp_path):
     path.write_text("<a:a> <r:r> <b:b> .\n" + '<a:a> <r:r> "text" .\n' * 50)
     assert rows(read_raw(path, part_bytes=100)[0]) == {("a:a", "r:r", "b:b")}
     path.write_text('<a:a> <r:r> "text" .\n' * 50)
-    with pytest.raises(DataError, match="--literals keep"):
+    with pytest.raises(DataError, match="literals='keep'"):
         read_raw(path, part_bytes=100)
 
 

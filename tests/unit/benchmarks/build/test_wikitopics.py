@@ -17,7 +17,7 @@ from anykg.benchmarks.build.wikitopics import (
     split_queries,
 )
 from anykg.errors import ConfigError, DataError
-from anykg.seeds import stream
+from anykg.seeds import generator
 from graphs import graphs, named, random_graph
 
 
@@ -32,7 +32,7 @@ def ends(graph):
 @given(graphs(max_entities=25, min_triplets=1), st.integers(1, 25), st.floats(0.05, 1), st.integers(0, 99))
 @settings(max_examples=80, deadline=None)
 def test_fire_burns_as_many_entities_as_asked(graph, nodes, burning, seed):
-    burnt = forest_fire(distinct_neighbours(graph), FireSize(nodes, burning), stream(seed, "fire"))
+    burnt = forest_fire(distinct_neighbours(graph), FireSize(nodes, burning), generator(seed, "fire"))
     assert len(burnt) == min(nodes, len(ends(graph)))
     assert len(set(burnt.tolist())) == len(burnt)
     assert set(burnt.tolist()) <= ends(graph)
@@ -41,20 +41,20 @@ def test_fire_burns_as_many_entities_as_asked(graph, nodes, burning, seed):
 def test_fire_spreads_to_neighbours():
     """On a long path almost every burnt entity has a burnt neighbour; among as many drawn at random few would."""
     path = named(*(f"e{i} next e{i + 1}" for i in range(5_000)))
-    burnt = forest_fire(distinct_neighbours(path), FireSize(200), stream(0, "fire"))
+    burnt = forest_fire(distinct_neighbours(path), FireSize(200), generator(0, "fire"))
     assert np.mean(np.diff(burnt) == 1) > 0.9
 
 
 def test_fire_follows_its_seed():
     lists = distinct_neighbours(random_graph(300, 3, 1_000))
-    burnt = [forest_fire(lists, FireSize(50), stream(seed, "fire")).tolist() for seed in (0, 0, 1)]
+    burnt = [forest_fire(lists, FireSize(50), generator(seed, "fire")).tolist() for seed in (0, 0, 1)]
     assert burnt[0] == burnt[1] != burnt[2]
 
 
 @given(graphs(max_entities=20, min_triplets=1), st.floats(0, 0.99), st.integers(0, 99))
 @settings(max_examples=100, deadline=None)
 def test_everything_asked_is_observed(graph, share, seed):
-    observed, asked = split_queries(graph, share, stream(seed, "queries"))
+    observed, asked = split_queries(graph, share, generator(seed, "queries"))
     assert not rows(observed) & rows(asked)
     assert rows(observed) | rows(asked) == rows(graph)
     assert ends(asked) <= ends(observed)
@@ -64,11 +64,11 @@ def test_everything_asked_is_observed(graph, share, seed):
 
 def test_the_share_is_reached_where_it_can_be():
     dense = random_graph(20, 3, 2_000)
-    assert len(split_queries(dense, 0.1, stream(0, "q"))[1]) == round(0.1 * len(dense))
+    assert len(split_queries(dense, 0.1, generator(0, "q"))[1]) == round(0.1 * len(dense))
     tree = named(*(f"root to leaf{i}" for i in range(50)))
-    assert len(split_queries(tree, 0.1, stream(0, "q"))[1]) == 0  # every triplet is the last of its leaf
+    assert len(split_queries(tree, 0.1, generator(0, "q"))[1]) == 0  # every triplet is the last of its leaf
     nearly = named(*(f"root to leaf{i}" for i in range(50)), "root too leaf0", "root too leaf1")
-    assert len(split_queries(nearly, 0.1, stream(0, "q"))[1]) == 2  # one of the two about leaf0, one about leaf1
+    assert len(split_queries(nearly, 0.1, generator(0, "q"))[1]) == 2  # one of the two about leaf0, one about leaf1
 
 
 @given(graphs(max_entities=15, min_triplets=1), st.data())

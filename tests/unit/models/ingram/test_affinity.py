@@ -9,11 +9,11 @@ from anykg.errors import ConfigError
 from anykg.graph.graph import KnowledgeGraph
 from anykg.graph.vocabulary import Vocabulary
 from anykg.models.ingram.affinity import affinities, affinity_bins, relation_graph
-from anykg.seeds import stream
+from anykg.seeds import generator
 
 
 def _random_graph(seed, entities=12, relations=5, triplets=40):
-    draw = stream(seed, "graph")
+    draw = generator(seed, "graph")
     rows = np.stack([draw.integers(high, size=triplets) for high in (entities, relations, entities)], axis=1)
     names = (Vocabulary(kind, map(str, range(n))) for kind, n in (("entity", entities), ("relation", relations)))
     return KnowledgeGraph(rows, *names)
@@ -44,7 +44,7 @@ def test_affinities_follow_their_definition(seed, triplets):
 @settings(max_examples=30, deadline=None)
 def test_relabelling_relabels_bins(seed):
     graph = _random_graph(seed)
-    draw = stream(seed, "labels")
+    draw = generator(seed, "labels")
     order = draw.permutation(graph.num_relations)
     moved = relation_graph(graph.relabel(draw.permutation(graph.num_entities), order), 10)
     links = relation_graph(graph, 10)

@@ -1,5 +1,7 @@
 """InGram and DEq-InGram."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -8,8 +10,9 @@ from anykg.errors import CheckpointError, ConfigError
 from anykg.graph.graph import KnowledgeGraph
 from anykg.graph.vocabulary import Vocabulary
 from anykg.models.base import Symmetry
+from anykg.models.ingram import reference
 from anykg.models.ingram.ingram import InGram, InGramConfig, build_edges, import_ingram_weights
-from anykg.seeds import stream
+from anykg.seeds import generator
 from anykg.training.spanning import resplit
 
 SMALL = InGramConfig(
@@ -26,7 +29,7 @@ SMALL = InGramConfig(
 
 def _graph(seed=0, entities=20, relations=4, triplets=70, spare=1):
     """Facts over all entities and relations but the last `spare` ones."""
-    draw = stream(seed, "graph")
+    draw = generator(seed, "graph")
     sizes = (entities - spare, relations - spare, entities - spare)
     rows = np.stack([draw.integers(high, size=triplets) for high in sizes], axis=1)
     names = (Vocabulary(kind, map(str, range(n))) for kind, n in (("entity", entities), ("relation", relations)))
@@ -45,7 +48,7 @@ def _all_triplets(graph):
 
 def _relabelled(graph, seed=1):
     """The graph under other labels, and the same for triplets."""
-    draw = stream(seed, "labels")
+    draw = generator(seed, "labels")
     orders = [torch.from_numpy(draw.permutation(n)) for n in (graph.num_entities, graph.num_relations)]
     moved = graph.relabel(*(order.numpy() for order in orders))
     return moved, lambda t: torch.stack([orders[0][t[:, 0]], orders[1][t[:, 1]], orders[0][t[:, 2]]], dim=1)
@@ -67,6 +70,22 @@ def test_ones_are_exactly_equivariant_and_tell_relations_apart():
         after = model.score_triplets(model.encode(moved), move(triplets))
     torch.testing.assert_close(before, after, rtol=1e-4, atol=1e-5)
     assert before.std() > 1e-2
+
+
+@pytest.mark.parametrize("triplets", [0, 5, 70])
+def test_vectors_and_gradients_are_those_of_the_reference(triplets):
+    model, graph = _model(), _graph(triplets=triplets)
+    edges = build_edges(graph, model.config.bins)
+    inputs = [torch.randn(n, 8, generator=torch.Generator().manual_seed(n)) for n in (20, 8)]
+    found = []
+    for represent in (model.represent, partial(reference.represent, model)):
+        model.zero_grad()
+        vectors = represent(edges, *inputs)
+        torch.cat(vectors).square().mean().backward()
+        found.append(
+            ([v.detach() for v in vectors], [p.grad.clone() for p in model.parameters() if p.grad is not None])
+        )
+    torch.testing.assert_close(found[0], found[1], rtol=1e-4, atol=1e-4)
 
 
 def test_random_inputs_are_equivariant_in_expectation_only():

@@ -7,15 +7,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anykg.models.ingram.segment import arrivals, attend, attend_reference
-from anykg.seeds import stream, torch_stream
+from anykg.seeds import generator, torch_generator
 
 
 def _example(seed, nodes=7, edges=20, kinds=3, heads=2, width=5, dtype=torch.float32):
-    draw = stream(seed, "edges")
+    draw = generator(seed, "edges")
     group = arrivals(*(draw.integers(high, size=edges) for high in (nodes, nodes, kinds)), nodes)
     shapes = [(nodes, 4, heads, width), (kinds, 2, heads, width), (heads, width), (kinds, heads)]
-    generator = torch_stream(seed, "values")
-    tensors = [torch.randn(shape, generator=generator, dtype=dtype).requires_grad_() for shape in shapes]
+    random = torch_generator(seed, "values")
+    tensors = [torch.randn(shape, generator=random, dtype=dtype).requires_grad_() for shape in shapes]
     return group, tensors
 
 
@@ -25,7 +25,7 @@ def test_kernel_and_its_gradients_equal_the_reference(seed, nodes, edges, loops)
     group, tensors = _example(seed, nodes, edges)
     ours, reference = (f(group, *tensors, loops) for f in (attend, attend_reference))
     torch.testing.assert_close(ours, reference, rtol=1e-4, atol=1e-5)
-    towards = torch.randn(ours.shape, generator=torch_stream(seed, "gradient"), dtype=ours.dtype)
+    towards = torch.randn(ours.shape, generator=torch_generator(seed, "gradient"), dtype=ours.dtype)
     for mine, theirs in zip(
         torch.autograd.grad(ours, tensors, towards), torch.autograd.grad(reference, tensors, towards), strict=True
     ):

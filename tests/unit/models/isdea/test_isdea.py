@@ -15,7 +15,7 @@ from anykg.models.base import EncodedGraph
 from anykg.models.isdea import gnn as isdea_gnn
 from anykg.models.isdea import isdea, reference
 from anykg.models.isdea.isdea import ISDEA, ISDEAConfig
-from anykg.training.losses import loss_of
+from anykg.training.losses import labelled, loss_of
 
 KERNELS = ["gcn", "gin", "gat", "graphconv", "sage", "torch_geometric.nn:GCNConv"]
 AGGREGATIONS = ["sum", "mean", "max", "deepsets"]
@@ -114,6 +114,15 @@ def test_the_compiled_loss_is_the_loss(weight: float) -> None:
     torch.testing.assert_close(found, expected)
     torch.testing.assert_close(model.weights.flat.grad, gradient, rtol=1e-4, atol=1e-7)
     assert model.compiled_loss(graph, rows, replace(recipe, loss="margin")) is None
+
+
+def test_the_compiled_loss_takes_labels() -> None:
+    model, graph = model_of(5), random_graph(6)
+    rows = all_triplets(graph)[torch.randperm(60, generator=torch.Generator().manual_seed(0))][:, None]
+    labels = torch.arange(60) % 3 == 1
+    expected = labelled(model.training_scores(graph, rows, 0)[:, 0], labels, 2.0)
+    found = model.compiled_loss(graph, rows, replace(ISDEA.recipe, positive_weight=2.0), labels=labels)
+    torch.testing.assert_close(found, expected)
 
 
 @pytest.mark.parametrize("gnn", KERNELS)

@@ -14,11 +14,11 @@ from anykg.models.nbf import nbfnet as module
 from anykg.models.nbf.aggregate import aggregate
 from anykg.models.nbf.nbfnet import NBFNet, NBFNetConfig
 from anykg.models.nbf.queries import as_queries
-from anykg.seeds import stream
+from anykg.seeds import generator
 
 
 def random_graph(relations=4, count=120, entities=30):
-    random = stream(0, "graph")
+    random = generator(0, "graph")
     rows = np.stack([random.integers(size, size=count) for size in (entities, relations, entities)], axis=1)
     names = [Vocabulary(k, [f"{k}{i}" for i in range(n)]) for k, n in (("entity", entities), ("relation", relations))]
     return KnowledgeGraph(rows, *names)
@@ -32,8 +32,8 @@ def build(aggregation="pna", relation_vectors="trained", graph=None):
 
 def batch_of(graph, negatives=5):
     rows = np.repeat(graph.triplets[:6, None].astype(np.int64), 1 + negatives, axis=1)
-    rows[:3, 1:, 2] = stream(1, "tails").integers(graph.num_entities, size=(3, negatives))
-    rows[3:, 1:, 0] = stream(1, "heads").integers(graph.num_entities, size=(3, negatives))
+    rows[:3, 1:, 2] = generator(1, "tails").integers(graph.num_entities, size=(3, negatives))
+    rows[3:, 1:, 0] = generator(1, "heads").integers(graph.num_entities, size=(3, negatives))
     return torch.from_numpy(rows)
 
 
@@ -42,7 +42,7 @@ def batch_of(graph, negatives=5):
 def test_relabelling_entities_is_harmless_and_relations_is_not(aggregation):
     graph, model = random_graph(), build(aggregation)
     assert model.symmetry is Symmetry.ENTITIES_ONLY
-    order, same = stream(2, "order").permutation(30), np.arange(4)
+    order, same = generator(2, "order").permutation(30), np.arange(4)
     heads, relations = torch.arange(6), torch.arange(6)
     scores = model.score_tails(model.encode(graph), heads, relations)
     moved = model.score_tails(model.encode(graph.relabel(order, same)), torch.from_numpy(order)[heads], relations)

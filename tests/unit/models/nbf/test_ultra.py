@@ -14,13 +14,13 @@ from anykg.models.nbf import ultra as module
 from anykg.models.nbf.published import import_ultra_weights
 from anykg.models.nbf.queries import as_queries, without_facts
 from anykg.models.nbf.ultra import Ultra, UltraConfig
-from anykg.seeds import stream
+from anykg.seeds import generator
 
 SMALL = UltraConfig(width=16, relation_layers=2, entity_layers=3)
 
 
 def random_graph(seed=0, entities=40, relations=5, count=150):
-    random = stream(seed, "graph")
+    random = generator(seed, "graph")
     rows = np.stack([random.integers(size, size=count) for size in (entities - 2, relations, entities - 2)], axis=1)
     names = [Vocabulary(k, [f"{k}{i}" for i in range(n)]) for k, n in (("entity", entities), ("relation", relations))]
     return KnowledgeGraph(rows, *names)
@@ -37,7 +37,7 @@ def model():
 @torch.no_grad()
 def test_exactly_double_equivariant(seed):
     torch.manual_seed(seed)
-    model, graph, random = Ultra(SMALL), random_graph(seed), stream(seed, "orders")
+    model, graph, random = Ultra(SMALL), random_graph(seed), generator(seed, "orders")
     entity_order, relation_order = random.permutation(graph.num_entities), random.permutation(graph.num_relations)
     other = graph.relabel(entity_order, relation_order)
     heads, relations = torch.arange(8), torch.arange(8) % 5
@@ -123,7 +123,7 @@ def test_graphs_without_facts_score(model):
 
 
 def batch_of(graph, negatives=6):
-    random = stream(0, "batch")
+    random = generator(0, "batch")
     rows = np.repeat(graph.triplets[:6, None].astype(np.int64), 1 + negatives, axis=1)
     rows[:3, 1:, 2] = random.integers(graph.num_entities, size=(3, negatives))
     rows[3:, 1:, 0] = random.integers(graph.num_entities, size=(3, negatives))

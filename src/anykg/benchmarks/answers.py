@@ -1,0 +1,238 @@
+"""What fitting to a graph brings: `anykg fit` beside the zero-shot model, its components and PyKEEN, by minutes.
+
+A cell is a graph, a number of minutes and a system, kept as one line as soon as it is done, so that the same command
+goes on where it was stopped. Figures are for both ends of the same seeded sample of test facts, ranked among all
+entities, all known facts filtered. Calibration compares the stated probability of first answers with how many are
+right, for relations and directions with 50 test facts or more.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from anykg.answers.calibration import Calibration, evidence_of, group_of
+from anykg.answers.check import check
+from anykg.answers.fit import fit
+from anykg.answers.mixing import ask, both_ways
+from anykg.answers.predict import calibration_of
+from anykg.atomic import write_text
+from anykg.benchmarks import pykeen_baselines
+from anykg.benchmarks.cells import read_cells, write_cells
+from anykg.benchmarks.runs import claimed
+from anykg.evaluation.metrics import standard_errors, summarise
+from anykg.evaluation.ranking import Best, best_answers, questions_about
+from anykg.evaluation.ranks import Ties, rank
+from anykg.graph.graph import HEAD, TAIL, KnowledgeGraph
+from anykg.graph.task import Task
+from anykg.io.catalog import load_task
+from anykg.models.base import LinkPredictor
+from anykg.models.store import DEFAULT_MODEL, load_model
+from anykg.provenance import provenance
+from anykg.seeds import generator
+
+NAME = "answers"
+CELLS_FILE = "cells.json"
+GRAPHS = (
+    *("Kinship", "UMLS", "Nations"),
+    *("EN-FR", "FR-EN", "EN-DE", "DE-EN", "DB-WD", "WD-DB", "DB-YG", "YG-DB"),
+    *(f"wikitopics:{topic}" for topic in ("art", "award", "edu", "health")),
+    *("CoDEx-S", "CoDEx-M", "WN18RR", "FB15k-237"),
+)
+MINUTES = (2.0, 1.0, 5.0)
+SYSTEMS = ("zero-shot", "fit", *pykeen_baselines.NAMES)
+LIMIT = 1000
+"""Test facts asked about; a sample where there are more."""
+FEWEST = 50
+"""Test facts of a relation and direction whose calibration is reported."""
+
+Tell = Callable[[str], None]
+
+
+def run(
+    graphs: Sequence[str] = GRAPHS,
+    minutes: Sequence[float] = MINUTES,
+    systems: Sequence[str] = SYSTEMS,
+    *,
+    results: Path,
+    limit: int = LIMIT,
+    data_dir: Path | None = None,
+    tell: Tell = lambda text: None,
+) -> None:
+    """Fill in the cells that are missing."""
+    path = results / NAME / CELLS_FILE
+    for length in minutes:
+        for name in graphs:
+            for system in systems:
+                spent = 0.0 if system == "zero-shot" else length
+                key = {"graph": name, "minutes": spent, "system": system, "limit": limit}
+                if _find(read_cells(path), key) is None:
+                    found = key | _cell(system, load_task(name, data_dir), spent, limit)
+                    with claimed(path.parent, wait=True):  # others may have added theirs
+                        write_cells(path, [*read_cells(path), found], experiment=NAME)
+                done = _find(read_cells(path), key)
+                assert done is not None
+                tell(f"{name} {spent:g} min {system}: MRR {100 * done['figures'][_first(system)]['mrr']:.1f}")
+
+
+def _find(cells: list[dict[str, Any]], key: dict[str, Any]) -> dict[str, Any] | None:
+    return next((cell for cell in cells if all(cell.get(name) == value for name, value in key.items())), None)
+
+
+def _first(system: str) -> str:
+    return "mixed" if system == "fit" else system
+
+
+def _cell(system: str, task: Task, minutes: float, limit: int) -> dict[str, Any]:
+    """The figures of a system on a task."""
+    graph = task.observed
+    same = task.valid.entities == graph.entities
+    whole = graph.union(task.test).union(task.valid) if same else graph.union(task.test)
+    facts = task.test.triplets.astype(np.int64)
+    if len(facts) > limit:
+        facts = facts[np.sort(generator(0, "answers", "test").choice(len(facts), limit, replace=False))]
+    started = time.monotonic()
+    if system in pykeen_baselines.NAMES:
+        score = pykeen_baselines.train(system, graph, 60 * minutes)
+        took = time.monotonic() - started
+        ranks = {system: _ranks_of(score, whole, both_ways(facts, graph.num_relations))}
+        extra: dict[str, Any] = {}
+    elif system == "zero-shot":
+        model = load_model(DEFAULT_MODEL)
+        stated = check(graph, model=model).calibration
+        took = time.monotonic() - started
+        ranks = _ranks([model], ["zero-shot"], graph, whole, facts)
+        extra = {"calibration": _calibration(model, stated, graph, whole, facts, pooled=True)}
+    else:
+        mixture = fit(graph, minutes=minutes)
+        took = time.monotonic() - started
+        ranks = _ranks([*mixture.models, mixture], [*mixture.names, "mixed"], graph, whole, facts)
+        stated = calibration_of(mixture, graph, "node")
+        extra = {
+            "calibration": _calibration(mixture, stated, graph, whole, facts),
+            "hidden": {row["component"]: row["mrr"] for row in mixture.config.table},
+        }
+    figures = {name: _figures(part) for name, part in ranks.items()}
+    return {"figures": figures, "seconds": took, "facts": len(facts), "made_with": provenance()} | extra
+
+
+def _figures(ranks: np.ndarray) -> dict[str, float]:
+    found, errors = summarise(ranks), standard_errors(ranks)
+    return {"mrr": found["mrr"], "hits@10": found["hits@10"], "mrr_error": errors["mrr"]}
+
+
+@torch.no_grad()
+def _ranks(
+    models: Sequence[LinkPredictor],
+    names: Sequence[str],
+    graph: KnowledgeGraph,
+    whole: KnowledgeGraph,
+    facts: np.ndarray,
+) -> dict[str, np.ndarray]:
+    """Ranks [2F] of both ends of facts under each model."""
+    encoded = [model.eval().encode(graph) for model in models]
+    found = ask(models, encoded, graph, whole, both_ways(facts, graph.num_relations)).ranks
+    return {name: found[:, index] for index, name in enumerate(names)}
+
+
+def _ranks_of(score: pykeen_baselines.ScoreTails, whole: KnowledgeGraph, questions: np.ndarray) -> np.ndarray:
+    """Ranks [Q] of the answers under scores of all entities."""
+    parts = []
+    for start in range(0, len(questions), 64):
+        heads, relations, answers = questions[start : start + 64].T
+        scores = score(torch.from_numpy(heads.copy()), torch.from_numpy(relations.copy()))
+        known = whole.answers(heads, relations)
+        taken = torch.zeros(scores.shape, dtype=torch.bool)
+        taken[torch.from_numpy(known.rows), torch.from_numpy(known.values.astype(np.int64))] = True
+        parts.append(rank(scores, torch.from_numpy(answers.copy()), taken).by(Ties.REALISTIC))
+    return np.concatenate(parts)
+
+
+def _calibration(
+    model: LinkPredictor,
+    stated: Calibration,
+    graph: KnowledgeGraph,
+    whole: KnowledgeGraph,
+    facts: np.ndarray,
+    *,
+    pooled: bool = False,
+) -> dict[str, Any]:
+    """Stated and true shares of first answers by relation and direction; `pooled` states one curve of all scores."""
+    rows = []
+    for column in (TAIL, HEAD):
+        questions = questions_about(facts, column)
+        best: Best = best_answers(model, graph, questions, k=1)
+        given = (
+            stated(best.scores)
+            if pooled
+            else stated.probabilities(evidence_of(best, column, graph.num_relations), list(graph.relations))
+        )
+        right = whole.contains(best.triplets)
+        groups = group_of(best.triplets, column, graph.num_relations)
+        for group in np.unique(groups):
+            mine = groups == group
+            if mine.sum() >= FEWEST:
+                rows.append((int(mine.sum()), float(given[mine].mean()), float(right[mine].mean())))
+    gaps = [abs(said - true) for _, said, true in rows]
+    return {"groups": len(rows), "error": float(np.mean(gaps)) if gaps else None, "worst": max(gaps, default=None)}
+
+
+def write_table(results: Path, limit: int = LIMIT) -> Path:
+    """Write the table of all cells; returns its path."""
+    cells = [cell for cell in read_cells(results / NAME / CELLS_FILE) if cell["limit"] == limit]
+    path = results / NAME / "table.md"
+    write_text(path, markdown(cells, limit))
+    return path
+
+
+def markdown(cells: list[dict[str, Any]], limit: int) -> str:
+    """A table of MRR and one of Hits@10 for each number of minutes, and the calibration of first answers."""
+    lines = [
+        "# Answers",
+        "",
+        f"Made by `anykg reproduce {NAME}`: test figures in percent on at most {limit:,} test facts of each graph, "
+        "both ends, all entities ranked, known facts filtered. `fit` and PyKEEN had the minutes named, on the same "
+        "machine.",
+    ]
+    graphs = list(dict.fromkeys(cell["graph"] for cell in cells))
+    for minutes in sorted({cell["minutes"] for cell in cells if cell["minutes"]}):
+        by_graph = {graph: _row(cells, graph, minutes) for graph in graphs}
+        columns = list(dict.fromkeys(name for row in by_graph.values() for name in row))
+        for metric, called in (("mrr", "MRR"), ("hits@10", "Hits@10")):
+            lines += ["", f"## {called} after {minutes:g} minutes", "", f"| graph | {' | '.join(columns)} |"]
+            lines.append("|---" * (len(columns) + 1) + "|")
+            for graph, row in by_graph.items():
+                shown = [f"{100 * row[name][metric]:.1f}" if name in row else "" for name in columns]
+                lines.append(f"| {graph} | {' | '.join(shown)} |")
+    return "\n".join([*lines, *_calibration_lines(cells, graphs)]) + "\n"
+
+
+def _row(cells: list[dict[str, Any]], graph: str, minutes: float) -> dict[str, dict[str, float]]:
+    """The figures of all systems on a graph, zero-shot first."""
+    mine = [cell for cell in cells if cell["graph"] == graph and cell["minutes"] in (0.0, minutes)]
+    return {name: part for cell in sorted(mine, key=lambda c: c["minutes"]) for name, part in cell["figures"].items()}
+
+
+def _calibration_lines(cells: list[dict[str, Any]], graphs: list[str]) -> list[str]:
+    lines = [
+        "",
+        "## Calibration of first answers",
+        "",
+        f"|stated - right| over relations and directions with {FEWEST} test facts or more.",
+        "",
+    ]
+    lines += ["| graph | minutes | groups | mean | worst |", "|---|---|---|---|---|"]
+    for graph in graphs:
+        for cell in cells:
+            found = cell.get("calibration")
+            if cell["graph"] == graph and found and found.get("error") is not None:
+                called = "before (zero-shot, one curve)" if not cell["minutes"] else f"{cell['minutes']:g}"
+                lines.append(
+                    f"| {graph} | {called} | {found['groups']} | {found['error']:.3f} | {found['worst']:.3f} |"
+                )
+    return lines

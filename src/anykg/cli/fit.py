@@ -1,0 +1,59 @@
+"""`anykg fit`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from anykg.cli.options import DataDir, GraphName, ModelName, Trust
+from anykg.cli.reading import Reading, takes_reading
+
+EXAMPLES = """
+Make an answerer for your graph in minutes: fit several models to it and learn how to mix them.
+
+The foundation model as it is and adapted to the graph, ComplEx, rules, the graph's schema, popularity and PageRank are
+mixed by how well they find hidden facts. The table shows what each of them finds. Ctrl-C mixes what is finished.
+
+Examples:
+
+  anykg fit facts.tsv --out runs/mine
+
+  anykg fit facts.tsv --minutes 10 --out runs/mine --resume
+
+  anykg predict facts.tsv --model runs/mine --head Alice --relation knows --calibrated
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("fit", help=EXAMPLES)(fit)
+
+
+@takes_reading()
+def fit(
+    graph: GraphName,
+    out: Annotated[Path, typer.Option(help="The folder to write to.")],
+    minutes: Annotated[float, typer.Option(help="Time to take; a small graph is done earlier.")] = 2.0,
+    model: ModelName = "anykg-small",
+    seed: Annotated[int, typer.Option(help="Seeds everything random.")] = 0,
+    resume: Annotated[bool, typer.Option("--resume", help="Keep what an interrupted fit has finished.")] = False,
+    *,
+    reading: Reading,
+    data_dir: DataDir = None,
+    trust: Trust = False,
+) -> None:
+    from anykg.answers.fit import fit as run
+    from anykg.cli.loading import graph_named, model_named
+    from anykg.cli.output import note, say
+    from anykg.cli.progress import progress_bar
+
+    foundation = model_named(model, "cpu", trust)
+    loaded = graph_named(graph, data_dir, reading)
+    with progress_bar("seconds") as advance:
+        made = run(
+            loaded, minutes=minutes, out=out, model=foundation, seed=seed, resume=resume, tell=note, progress=advance
+        )
+    say(repr(made))
+    say(f"Saved to {out}. Next: anykg predict {graph} --model {out} ...")

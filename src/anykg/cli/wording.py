@@ -1,0 +1,43 @@
+"""What the library says, in the words of the command line: arguments of Python become options."""
+
+from __future__ import annotations
+
+import re
+
+OPTIONS = {
+    "columns": "--columns",
+    "separator": "--separator",
+    "header": "--header",
+    "relation": "--one-relation",
+    "where": "--where",
+    "keep": "--keep",
+    "drop": "--drop",
+    "literals": "--literals",
+    "bins": "--bins",
+    "labels": "--labels",
+    "language": "--language",
+    "names": "--names",
+    "query": "--query",
+    "strict": "--strict",
+}
+"""Options of reading by their names in Python."""
+_NAMES = "|".join(OPTIONS)
+_VALUE = re.compile(rf"\b({_NAMES})=(?:'([^']*)'|(\d+))(?:, (?=(?:{_NAMES})=))?")
+_NAME = re.compile(rf"`({_NAMES})`")
+
+
+def as_typed(text: str) -> str:
+    """A message with options instead of arguments.
+
+    >>> as_typed("give columns='a,b', relation='NAME', or leave out `strict`")
+    'give --columns a,b --one-relation NAME, or leave out --strict'
+    >>> as_typed("use query='SELECT a FROM b'")
+    'use --query "SELECT a FROM b"'
+    """
+
+    def option(match: re.Match[str]) -> str:
+        value = match[2] if match[2] is not None else match[3]
+        shown = f'"{value}"' if " " in value else value
+        return f"{OPTIONS[match[1]]} {shown}" + (" " if match[0].endswith(", ") else "")
+
+    return _NAME.sub(lambda match: OPTIONS[match[1]], _VALUE.sub(option, text))

@@ -1,0 +1,110 @@
+"""An answerer made for one graph: what it is made of, what it keeps, and what it says of a graph that has grown."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import anykg
+from anykg.answers import fit as module
+from anykg.answers.fit import fit
+from anykg.benchmarks.staff import DEPARTMENT_OF, staff_graph
+from anykg.errors import ConfigError, DataError
+from anykg.graph.graph import KnowledgeGraph
+from anykg.models.mixture import Mixture
+from anykg.models.nbf.ultra import Ultra, UltraConfig
+from anykg.models.store import load_model
+from graphs import named
+
+GRAPH = staff_graph().subset(np.arange(0, 2760, 2))
+
+
+def foundation() -> Ultra:
+    torch.manual_seed(0)
+    return Ultra(UltraConfig(width=16, relation_layers=2, entity_layers=2)).eval()
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Mixture, Path]:
+    folder = tmp_path_factory.mktemp("fit") / "mine"
+    told: list[str] = []
+    mixture = fit(GRAPH, minutes=0.1, out=folder, model=foundation(), tell=told.append)
+    assert told[0].startswith("Fitting an answerer to 1,380 facts in about 0.1 minutes")
+    return mixture, folder
+
+
+def test_the_table_shows_every_component(made: tuple[Mixture, Path]) -> None:
+    mixture, _ = made
+    rows = {row["component"]: row for row in mixture.config.table}
+    assert set(rows) == {"zero-shot", "adapted", "complex", "rules", "schema", "popularity", "pagerank", "mixed"}
+    best = max(row["mrr"] for name, row in rows.items() if name != "mixed")
+    assert rows["mixed"]["mrr"] >= best
+    assert "mixed" in repr(mixture)
+
+
+def test_saved_and_loaded_it_answers_alike(made: tuple[Mixture, Path]) -> None:
+    mixture, folder = made
+    loaded = load_model(folder)
+    assert repr(loaded) == repr(mixture)
+    question = {"head": "person 7", "relation": DEPARTMENT_OF}
+    one, other = (anykg.predict(GRAPH, **question, calibrated=True, model=model) for model in (mixture, loaded))
+    assert one.to_dict()["rows"] == other.to_dict()["rows"]
+    assert all(0 <= row["probability"] <= 1 for row in one.to_dict()["rows"])
+    assert not (folder / "parts").exists()
+
+
+def test_check_reports_what_was_asked_while_it_was_made(made: tuple[Mixture, Path]) -> None:
+    mixture, _ = made
+    report = anykg.check(GRAPH, model=mixture)
+    mixed = next(row for row in mixture.config.table if row["component"] == "mixed")
+    assert report.overall.measures["mrr"].value == pytest.approx(mixed["mrr"], abs=1e-3)
+    assert report.calibration.error is not None
+    assert report.calibration.groups
+
+
+def test_a_grown_graph_is_answered(made: tuple[Mixture, Path]) -> None:
+    """New people and a new relation: the components that go by names step back, and nothing is NaN."""
+    mixture, _ = made
+    rows = [*GRAPH.to_polars().rows()]
+    rows += [
+        ("new person", DEPARTMENT_OF, "Finance"),
+        ("new person", "mentors", "person 3"),
+        ("person 3", "likes", "tea"),
+    ]
+    grown = KnowledgeGraph.from_names(*zip(*rows, strict=True))
+    for question in (
+        {"head": "new person", "relation": "has skill"},
+        {"head": "person 3", "relation": "mentors"},
+        {"head": "new person", "tail": "person 4"},
+    ):
+        scores = [row["score"] for row in anykg.predict(grown, **question, model=mixture).to_dict()["rows"]]
+        assert len(scores) > 3
+        assert np.isfinite(scores).all()
+    assert mixture.unknown_to(grown) == {"complex": (2, 2)}
+    assert mixture.unknown_to(GRAPH) == {}
+
+
+def test_an_interrupted_fit_mixes_what_it_has_and_is_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "_adapted", stop)
+        partial = fit(GRAPH, minutes=0.05, out=tmp_path, model=foundation())
+    assert "adapted" not in {row["component"] for row in partial.config.table}
+    assert "complex" in {row["component"] for row in partial.config.table}
+    assert (tmp_path / "model.json").exists()
+    with pytest.raises(ConfigError, match="already holds a model"):
+        fit(GRAPH, minutes=0.05, out=tmp_path, model=foundation())
+    told: list[str] = []
+    whole = fit(GRAPH, minutes=0.05, out=tmp_path, model=foundation(), resume=True, tell=told.append)
+    assert "adapted" in {row["component"] for row in whole.config.table}
+    assert told.count("complex: finished before") == told.count("rules: finished before") == 1
+
+
+def test_what_cannot_be_fitted_is_refused() -> None:
+    with pytest.raises(DataError, match="too few to learn from"):
+        fit(named("a r b", "c s d"), model=foundation())
+    with pytest.raises(ConfigError, match="minutes"):
+        fit(GRAPH, minutes=0, model=foundation())

@@ -1,0 +1,53 @@
+"""The table of answers: cells are kept, found again and shown side by side."""
+
+from pathlib import Path
+
+import pytest
+
+from anykg.benchmarks import answers
+from anykg.benchmarks.cells import write_cells
+from anykg.benchmarks.staff import DEPARTMENT_OF, DEPARTMENTS, staff_graph
+from anykg.graph.split import split_task
+
+
+def cell(system: str, minutes: float, **figures: float) -> dict[str, object]:
+    shown = {
+        name.replace("_", "-"): {"mrr": value, "hits@10": value, "mrr_error": 0.01} for name, value in figures.items()
+    }
+    return {"graph": "staff", "minutes": minutes, "system": system, "limit": 10, "figures": shown}
+
+
+def test_finished_cells_are_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[tuple[str, float]] = []
+
+    def once(system: str, task: object, minutes: float, limit: int) -> dict[str, object]:
+        ran.append((system, minutes))
+        return {"figures": {answers._first(system): {"mrr": 0.5, "hits@10": 0.9, "mrr_error": 0.0}}}
+
+    monkeypatch.setattr(answers, "_cell", once)
+    monkeypatch.setattr(answers, "load_task", lambda *_: split_task(staff_graph(), "staff"))
+    for _ in range(2):
+        answers.run(["staff"], [1.0, 2.0], ["zero-shot", "fit"], results=tmp_path, limit=10)
+    assert ran == [("zero-shot", 0.0), ("fit", 1.0), ("fit", 2.0)]  # zero-shot does not depend on the minutes
+
+
+def test_the_table_sets_systems_side_by_side(tmp_path: Path) -> None:
+    cells = [
+        cell("zero-shot", 0.0, zero_shot=0.2) | {"calibration": {"groups": 3, "error": 0.21, "worst": 0.4}},
+        cell("fit", 2.0, complex=0.4, mixed=0.5) | {"calibration": {"groups": 3, "error": 0.03, "worst": 0.1}},
+    ]
+    write_cells(tmp_path / answers.NAME / answers.CELLS_FILE, cells, experiment=answers.NAME)
+    text = answers.write_table(tmp_path, 10).read_text()
+    assert "| graph | zero-shot | complex | mixed |" in text
+    assert "| staff | 20.0 | 40.0 | 50.0 |" in text
+    assert "| staff | before (zero-shot, one curve) | 3 | 0.210 | 0.400 |" in text
+
+
+def test_the_graph_of_staff_has_a_department_for_everyone() -> None:
+    graph = staff_graph()
+    assert 2500 < len(graph) < 3500
+    assert graph == staff_graph()
+    rows = graph.to_polars()
+    departments = rows.filter(rows["relation"] == DEPARTMENT_OF)
+    assert departments["head"].n_unique() == len(departments) == 360
+    assert set(departments["tail"]) == set(DEPARTMENTS)
