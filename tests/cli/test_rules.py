@@ -38,7 +38,9 @@ def test_mine_show_apply(facts: Path, tmp_path: Path) -> None:
     assert "11" in call("rules", "show", rules, "-k", "3", "--by", "support", "--family", "path")
     new = json.loads(call("rules", "apply", rules, facts, "-k", "1", "--format", "json"))["rows"]
     assert (new[0]["head"], new[0]["relation"], new[0]["tail"]) == ("m0", "in", "town0")
-    assert "(m0, wed, w0)" in new[0]["because"]
+    assert new[0]["because"] == "(m0, wed, w0) & (w0, in, town0)"
+    assert new[0]["rule"] == "(E1, wed, E3) & (E3, in, E2) => (E1, in, E2)"
+    assert new[0]["confidence"] == pytest.approx(11 / 12)
     out = tmp_path / "new.tsv"
     call("rules", "apply", "(E1, C2, E3) & (E3, C1, E2) => (E1, C1, E2)", facts, "--out", out)
     assert "m0\tin\ttown0" in out.read_text()
@@ -92,3 +94,11 @@ def test_damaged_rules_are_refused(tmp_path: Path) -> None:
     error = CliRunner().invoke(app, ["rules", "show", str(path)]).exception
     assert isinstance(error, InputError)
     assert "expected rules as written by" in str(error)
+
+
+def test_too_many_relations_are_refused_in_one_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "many.tsv"
+    path.write_text("".join(f"e{i % 900}\tr{i}\te{i * 7 % 900}\n" for i in range(60_000)), encoding="utf-8")
+    error = CliRunner().invoke(app, ["rules", "mine", str(path), "--nulls", "0"]).exception
+    assert isinstance(error, InputError)
+    assert "60,000 relations needs about" in str(error)

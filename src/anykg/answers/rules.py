@@ -13,11 +13,12 @@ from anykg.answers.inputs import graph_of
 from anykg.answers.results import Result
 from anykg.answers.table import Answers
 from anykg.errors import SettingError
+from anykg.graph.graph import KnowledgeGraph
 from anykg.io.catalog import GraphLike
 from anykg.printable import printable
 from anykg.progress import Progress, ignore
-from anykg.rules.apply import apply
-from anykg.rules.clause import Clause, parse
+from anykg.rules.apply import Applied, apply
+from anykg.rules.clause import parse
 from anykg.rules.ground import best_groundings
 from anykg.rules.mine import Measured, mine
 from anykg.rules.store import NamedRule, RuleSet, load_rules, rule_set, save_rules
@@ -85,15 +86,15 @@ class MinedRules(Result):
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class ImpliedFacts(Answers):
-    """Facts that rules imply, best first: score, the most confident clause, and the facts it rests on."""
+    """Facts that rules imply, best first: confidence, the most confident rule, and the facts it rests on."""
 
     def renderables(self) -> list[RenderableType]:
         """Return the facts, each with its reasons."""
         from rich.text import Text
 
         lines = [
-            f"{row['score']:.3f}  ({row['head']}, {row['relation']}, {row['tail']})\n"
-            f"       because {printable(row['because'])}\n       by {row['clause']}"
+            f"{row['confidence']:.3f}  ({row['head']}, {row['relation']}, {row['tail']})\n"
+            f"       because {printable(row['because'])}\n       by {row['rule']}"
             for row in self
         ]
         return [Text(printable("\n".join(lines), lines=True) if lines else "No unknown fact is implied.")]
@@ -132,26 +133,38 @@ def apply_rules(
     k: int = 20,
     progress: Progress = ignore,
 ) -> ImpliedFacts:
-    """Predict with clauses alone: return the unknown facts they imply, best first, and why.
+    """Predict with rules alone: return the unknown facts they imply, with the confidence of the best rule, and why.
+
+    Rules with named relations are applied if the graph has relations of these names, otherwise the clauses.
 
     Args:
         rules: Mined rules, a file of them, or a clause such as "(E1, C2, E3) & (E3, C1, E2) => (E1, C1, E2)".
         graph: A graph, file, dataset name, DataFrame, NetworkX graph or list of triples.
-        min_confidence: Leave out clauses that were less confident on the graph they were mined from.
+        min_confidence: Leave out rules that were less confident on the graph they were mined from.
         k: Number of facts.
         progress: Called with (done, total) clauses.
     """
-    chosen: Sequence[tuple[Clause, float]]
-    if isinstance(rules, str) and "=>" in rules:
-        chosen = [(parse(rules), 1.0)]
-    else:
-        found = (rules if isinstance(rules, MinedRules) else MinedRules.load(rules)).rules.clauses
-        chosen = [(one.clause, one.confidence) for one in found if one.confidence >= min_confidence]
-        if not chosen:
-            best = max((one.confidence for one in found), default=0.0)
-            raise SettingError("min_confidence", f"no clause reaches {min_confidence}; the best one has {best:.3f}")
     loaded, info = graph_of(graph)
+    if isinstance(rules, str) and "=>" in rules:
+        chosen = [Applied(rules, parse(rules), 1.0)]
+    else:
+        chosen = _to_apply((rules if isinstance(rules, MinedRules) else MinedRules.load(rules)).rules, loaded)
+        best = max((one.confidence for one in chosen), default=0.0)
+        chosen = [one for one in chosen if one.confidence >= min_confidence]
+        if not chosen:
+            raise SettingError("min_confidence", f"no rule reaches {min_confidence}; the best one has {best:.3f}")
     return ImpliedFacts(command="rules apply", graph=info, frame=apply(chosen, loaded, k=k, progress=progress))
+
+
+def _to_apply(found: RuleSet, graph: KnowledgeGraph) -> list[Applied]:
+    """The named rules whose relations the graph has; the clauses, if there are none."""
+    named = []
+    for rule in found.groundings:
+        ids = [graph.relations.find(name) for name in rule.relations]
+        if all(index is not None for index in ids):
+            relations = tuple(int(index) for index in ids if index is not None)
+            named.append(Applied(rule.rule, parse(rule.clause), rule.confidence, relations))
+    return named or [Applied(str(one.clause), one.clause, one.confidence) for one in found.clauses]
 
 
 def described(text: str) -> dict[str, str]:

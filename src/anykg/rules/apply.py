@@ -1,58 +1,69 @@
-"""Predict with clauses alone: every triplet that some of them imply and that is not known, best first.
+"""Predict with rules alone: every triplet that some of them imply and that is not known, most confident first.
 
-A triplet's score is 1 - the product of (1 - confidence) over the clauses that imply it, as if they erred independently;
-the confidences are those measured where the clauses were mined. Nothing is learnt.
+Rules are clauses over any relations, or clauses whose relations are named. A triplet's confidence is that of the best
+rule that implies it, as measured where the rule was mined; ties are broken by the next best rules. Nothing is learnt.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 
+from anykg.errors import DataError
 from anykg.graph.graph import KnowledgeGraph
-from anykg.progress import Progress
+from anykg.progress import Progress, ignore
 from anykg.rules.clause import Clause
+from anykg.rules.kernels.joins import NONE, adjacency, joined_pairs
 from anykg.rules.match import groundings, implied
+from anykg.rules.shapes import path_steps
+
+MOST = 20_000_000
+"""Triplets that one rule may imply."""
 
 
-def apply(
-    clauses: Sequence[tuple[Clause, float]],
-    graph: KnowledgeGraph,
-    *,
-    k: int = 20,
-    progress: Progress | None = None,
-) -> pl.DataFrame:
-    """The k best new triplets of clauses with confidences: head, relation, tail, score, clause, because.
+@dataclass(frozen=True)
+class Applied:
+    """A rule to apply."""
 
-    `clause` is the most confident one that implies the triplet, `because` the facts of one of its groundings.
+    text: str
+    clause: Clause
+    confidence: float
+    relations: tuple[int, ...] | None = None
+    """Ids of C1, C2, ..; None for any."""
+
+
+def apply(rules: Sequence[Applied], graph: KnowledgeGraph, *, k: int = 20, progress: Progress = ignore) -> pl.DataFrame:
+    """The k best new triplets that rules imply: head, relation, tail, confidence, rule, because.
+
+    `rule` is the most confident one that implies the triplet, `because` the facts of one of its groundings.
     """
     parts, which = [np.empty((0, 3), np.int64)], [np.empty(0, np.int64)]
-    for place, (clause, _) in enumerate(clauses):
-        found = implied(clause, graph)
+    for number, rule in enumerate(rules):
+        found = implied(rule.clause, graph) if rule.relations is None else _implied_by_name(rule, graph)
         parts.append(found[~graph.contains(found)])
-        which.append(np.full(len(parts[-1]), place))
-        if progress:
-            progress(place + 1, len(clauses))
+        which.append(np.full(len(parts[-1]), number))
+        progress(number + 1, len(rules))
     triplets, row = np.unique(np.concatenate(parts), axis=0, return_inverse=True)
     by, row = np.concatenate(which), row.reshape(-1)
-    confidences = np.array([confidence for _, confidence in clauses])
-    doubts = np.bincount(row, np.log1p(-np.minimum(confidences[by], 1 - 1e-9)), len(triplets))
+    confidences = np.array([rule.confidence for rule in rules])
     best = np.zeros(len(triplets), np.int64)
     order = np.argsort(confidences[by], kind="stable")
     best[row[order]] = by[order]  # the last one written is the most confident
-    chosen = np.argsort(doubts, kind="stable")[:k]
-    because = [_because(clauses[best[i]][0], graph, triplets[i]) for i in chosen]
+    doubts = np.bincount(row, np.log1p(-np.minimum(confidences[by], 1 - 1e-9)), len(triplets))
+    highest = confidences[best] if len(triplets) else np.zeros(0)
+    chosen = np.lexsort((doubts, -highest))[:k]
     heads, relations, tails = triplets[chosen].T
     return pl.DataFrame(
         {
             "head": graph.entities.names.gather(heads),
             "relation": graph.relations.names.gather(relations),
             "tail": graph.entities.names.gather(tails),
-            "score": -np.expm1(doubts[chosen]),
-            "clause": pl.Series([str(clauses[best[i]][0]) for i in chosen], dtype=pl.String),
-            "because": pl.Series(because, dtype=pl.String),
+            "confidence": highest[chosen],
+            "rule": pl.Series([rules[best[i]].text for i in chosen], dtype=pl.String),
+            "because": pl.Series([_because(rules[best[i]], graph, triplets[i]) for i in chosen], dtype=pl.String),
         }
     )
 
@@ -62,8 +73,51 @@ def facts_by_name(graph: KnowledgeGraph, facts: np.ndarray) -> list[tuple[str, s
     return [(graph.entities.label(h), graph.relations.label(r), graph.entities.label(t)) for h, r, t in facts]
 
 
-def _because(clause: Clause, graph: KnowledgeGraph, triplet: np.ndarray) -> str:
+def _steps(rule: Applied, num_relations: int) -> np.ndarray:
+    """The path of a rule with named relations: steps [3] over 2R, NONE after the last."""
+    assert rule.relations is not None
+    directions, variables = path_steps(rule.clause)
+    steps = np.full(3, NONE, np.int64)
+    for number, variable in enumerate(variables):
+        steps[number] = rule.relations[variable] + (num_relations if directions >> number & 1 else 0)
+    return steps
+
+
+def _implied_by_name(rule: Applied, graph: KnowledgeGraph) -> np.ndarray:
+    assert rule.relations is not None
+    pairs = joined_pairs(graph.derive(adjacency), _steps(rule, graph.num_relations), MOST)
+    if len(pairs) > MOST:
+        raise DataError(f"{rule.text}: implies more than {MOST:,} triplets; use a higher minimal confidence.")
+    return np.stack([pairs[:, 0], np.full(len(pairs), rule.relations[0]), pairs[:, 1]], axis=1)
+
+
+def _because(rule: Applied, graph: KnowledgeGraph, triplet: np.ndarray) -> str:
     head, relation, tail = (int(part) for part in triplet)
-    found = groundings(clause, graph, (head, relation, tail), limit=1)
-    facts = facts_by_name(graph, found[0].facts(clause)) if found else []
-    return " & ".join(f"({h}, {r}, {t})" for h, r, t in facts)
+    if rule.relations is None:
+        found = groundings(rule.clause, graph, (head, relation, tail), limit=1)
+        facts = found[0].facts(rule.clause) if found else np.empty((0, 3), np.int64)
+    else:
+        facts = _one_path(graph, _steps(rule, graph.num_relations).tolist(), head, tail)
+    return " & ".join(f"({h}, {r}, {t})" for h, r, t in facts_by_name(graph, facts))
+
+
+def _one_path(graph: KnowledgeGraph, steps: list[int], head: int, tail: int) -> np.ndarray:
+    """The facts [L, 3] of the first path over these relations."""
+    wanted = [step for step in steps if step != NONE]
+
+    def search(at: int, left: list[int], visited: tuple[int, ...]) -> list[tuple[int, int, int]] | None:
+        if not left:
+            return [] if at == tail else None
+        for entity in graph.answers(np.array([at]), np.array([left[0]])).values.tolist():
+            last = len(left) == 1
+            if entity in visited or (entity == tail) != last:
+                continue
+            rest = search(entity, left[1:], (*visited, entity))
+            if rest is not None:
+                return [(at, left[0], entity), *rest]
+        return None
+
+    found = np.array(search(head, wanted, (head,)) or np.empty((0, 3)), np.int64).reshape(-1, 3)
+    turned = found[:, 1] >= graph.num_relations
+    found[turned] = graph.inverted(found[turned])
+    return found

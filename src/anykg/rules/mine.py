@@ -17,15 +17,16 @@ from dataclasses import dataclass, replace
 
 import numba
 import numpy as np
+import psutil
 
-from anykg.errors import ConfigError
+from anykg.errors import ConfigError, DataError
 from anykg.graph.graph import KnowledgeGraph
 from anykg.progress import Progress
 from anykg.rules.clause import Clause
 from anykg.rules.ground import rule_table
 from anykg.rules.kernels.curveball import curveball
 from anykg.rules.kernels.matching import FactIndex, fact_index
-from anykg.rules.kernels.paths import IMPLIED, LONGEST, PARTIAL, SUPPORT, count_paths, num_shapes
+from anykg.rules.kernels.paths import IMPLIED, LONGEST, PARTIAL, PATTERNS, SUPPORT, count_paths, num_shapes
 from anykg.rules.kernels.tables import RuleTable, count_repeats, examples
 from anykg.rules.match import implied, is_implied
 from anykg.rules.shapes import HALF_LINKS, LONGEST_REPEAT, Shape, shapes
@@ -104,6 +105,7 @@ def mine(
     """
     if not 1 <= length <= LONGEST:
         raise ConfigError(f"--length: expected 1 to {LONGEST}, found {length}.")
+    refuse_too_large(graph, length)
     wanted = shapes(length)
     heads = np.unique(graph.triplets[:, 0]).astype(np.int64)
     sample = np.sort(generator(seed, "null heads").permutation(heads)[:null_heads]) if nulls else heads[:0]
@@ -155,6 +157,20 @@ def shuffled(graph: KnowledgeGraph, seed: int, number: int = 0) -> KnowledgeGrap
     random = generator(seed, "null", number)
     tails = curveball(triplets[:, 2].copy(), offsets, groups, graph.num_entities, random)
     return graph.with_triplets(np.stack([heads, relations, tails], 1))
+
+
+def refuse_too_large(graph: KnowledgeGraph, length: int) -> None:
+    """Raise if counting every shape would need more memory than is free: it keeps tables of pairs of relations."""
+    n, r, threads = graph.num_entities, graph.num_relations, numba.config.NUMBA_NUM_THREADS
+    a_thread = 16 * PATTERNS * LONGEST * (n * r // 64 + 1) + 16 * r * r
+    tables = 3 * 8 * (2 * r) ** min(length, LONGEST_REPEAT)
+    needed, free = threads * a_thread + tables, psutil.virtual_memory().available
+    if needed > free:
+        raise DataError(
+            f"Counting every shape of clause with {n:,} entities and {r:,} relations needs about "
+            f"{needed / 2**30:,.0f} GiB, but {free / 2**30:,.0f} GiB are free; the model `rulebook` mines named rules "
+            "of such graphs in little memory, or merge rare relations first."
+        )
 
 
 class _Teller:

@@ -396,6 +396,30 @@ def count_bodies(
 
 
 @njit(cache=True, nogil=True)
+def joined_pairs(adjacent: Adjacency, body: np.ndarray, most: int) -> np.ndarray:
+    """The pairs [P, 2] that a path of up to three steps [3] joins; `most` + 1 of them if there are more."""
+    buffers = _scratch(len(adjacent.offsets) - 1)
+    pairs, size = np.empty((1 << 10, 2), np.int64), 0
+    for place in range(adjacent.start_offsets[body[0]], adjacent.start_offsets[body[0] + 1]):
+        start = adjacent.starts[place]
+        found, reached = _step_one(adjacent, start, body[0], buffers), buffers.first
+        if body[1] != NONE:
+            found, _ = _step_two(adjacent, start, found, body[1], buffers)
+            reached = buffers.second
+            if body[2] != NONE:
+                found, _ = _step_three(adjacent, start, found, body[2], buffers)
+                reached = buffers.third
+        for number in range(found):
+            if size > most:
+                return pairs[:size].copy()
+            if size == len(pairs):
+                pairs = np.concatenate((pairs, np.empty_like(pairs)))
+            pairs[size, 0], pairs[size, 1] = start, reached[number]
+            size += 1
+    return pairs[:size].copy()
+
+
+@njit(cache=True, nogil=True)
 def _stride(total: int) -> int:
     """A step coprime to `total`, so that multiples of it visit everything in a scattered order."""
     step = max(int(total * 0.6180339887), 1)
