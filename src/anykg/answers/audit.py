@@ -98,7 +98,7 @@ def audit(
         raise SettingError("minutes", f"expected more than 0, found {minutes}")
     loaded, info = graph_of(graph)
     if len(loaded) < 2 * folds:
-        raise DataError(f"Expected at least {2 * folds} facts to judge by each other, found {len(loaded)}.")
+        raise DataError(f"Expected at least {2 * folds} facts to audit, found {len(loaded)}.")
     started = time.perf_counter()
     seconds = 60 * (default_minutes(loaded) if minutes is None else minutes)
     effort = Effort(FITTING * seconds / folds, MINING * seconds / folds, NEGATIVES)

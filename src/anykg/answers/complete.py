@@ -193,7 +193,7 @@ def complete(
         None if heads is None else look_up(loaded.entities, heads),
     )
     if not len(asked):
-        raise DataError("There is nothing to ask: none of the relations has a fact.")
+        raise DataError("Nothing to complete: none of the relations has a fact.")
     made_for = _digest(loaded, scorer, selection.pool, asked, f"{calibrated} {missing}")
     before = _load(path, made_for) or _Found(np.zeros((0, 3), np.int64), np.zeros(0), 0)
     search = _search(loaded, scorer, asked[before.done :], selection.pool, calibrated, missing, len(asked), announce)

@@ -126,10 +126,10 @@ def evaluate(
     if ties is not None and ties not in list(Ties):
         raise UnknownName("rule for ties", str(ties), [rule.value for rule in Ties])
     if sides is not None and task == "relation":
-        raise SettingError("sides", "is for the node task; a relation is asked for between both ends")
+        raise SettingError("sides", "only applies to the node task")
     chosen = protocol_named(protocol).with_sides(sides)
     if replacement is not None and (task == "node" or not chosen.negatives):
-        raise SettingError("replacement", "is for the relation task under a protocol that draws negatives")
+        raise SettingError("replacement", "only applies to the relation task under a protocol that draws negatives")
     chosen = chosen.with_replacement(replacement)
     scorer, called = model_of(model, name)
     loaded = as_task(graph)

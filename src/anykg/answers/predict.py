@@ -139,7 +139,9 @@ def limits_of(graph: KnowledgeGraph, asked: np.ndarray, candidates: Iterable[Nam
     """Candidates by name: entities for questions about entities, relations for those about relations."""
     of_relations = asked[:, RELATION] < 0
     if like_tails and of_relations.any():
-        raise SettingError("like_tails", "is for questions that ask for an entity, but one asks for a relation")
+        raise SettingError(
+            "like_tails", "only applies to questions that ask for an entity, but one asks for a relation"
+        )
     if candidates is None:
         return Limits(seen_only=like_tails)
     names = list(candidates)

@@ -48,7 +48,7 @@ def read_cells(path: Path) -> list[Cell]:
         shared = whole.get("shared", {})
         return [_expand(cell, shared) for cell in whole["cells"]]
     except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
-        raise CheckpointError(f"{path}: cannot be read as results ({error}); remove it to start anew.") from error
+        raise CheckpointError(f"{path}: cannot be read as results ({error}); remove it to start over.") from error
 
 
 def _compact(value: Any, shared: dict[str, list[Any]]) -> Any:

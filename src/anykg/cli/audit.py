@@ -12,8 +12,8 @@ from anykg.cli.reading import Reading, takes_reading
 EXAMPLES = """
 List the known facts that the rest of the graph contradicts, least plausible first, with the reason.
 
-The facts are hidden in parts, and each part is judged by the others: by vectors and rules fitted to them, and by what
-they say of each relation. Says how long it takes before it starts.
+The facts are hidden in parts, and each part is judged by the others: by vectors and rules fitted to them, and by
+their schema. Prints an estimate of the time first.
 
 Examples:
 
@@ -35,11 +35,11 @@ def audit(
     graph: GraphName,
     top: Annotated[int, typer.Option(help="Number of facts.", min=1)] = 100,
     relations: Annotated[list[str] | None, typer.Option(help="Only list facts of this relation (repeatable).")] = None,
-    folds: Annotated[int, typer.Option(help="Parts in which the facts are hidden.", min=2)] = 10,
+    folds: Annotated[int, typer.Option(help="Number of parts that the facts are hidden in.", min=2)] = 10,
     minutes: Annotated[
-        float | None, typer.Option(help="Time to take, about; default 1, and 1 more for every 15,000 facts, up to 20.")
+        float | None, typer.Option(help="Approximate time; default 1, plus 1 for every 15,000 facts, up to 20.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Draws the parts.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed for drawing the parts.")] = 0,
     format: Rows = None,
     out: RowsOut = None,
     *,

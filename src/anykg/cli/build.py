@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Build benchmarks from raw graphs of any size.", no_args_is_help=True)
 
 Out = Annotated[Path, typer.Option(help="The folder to write to.")]
-Seed = Annotated[int, typer.Option(help="Everything random follows from it.")]
+Seed = Annotated[int, typer.Option(help="Seeds everything random.")]
 
 
 @app.command()
@@ -24,16 +24,16 @@ Seed = Annotated[int, typer.Option(help="Everything random follows from it.")]
 def pediatypes(
     raw: Annotated[list[Path], typer.Argument(metavar="RAW [RAW]", help="One raw graph, or two that make a pair.")],
     out: Out,
-    nodes: Annotated[int, typer.Option(help="No entity is visited once there are so many.")] = 5_000,
-    edges: Annotated[int, typer.Option(help="The most triplets.")] = 40_000,
-    max_degree: Annotated[int, typer.Option(help="The most triplets that a visited entity adds.")] = 50,
+    nodes: Annotated[int, typer.Option(help="Stop visiting entities once the sample has this many.")] = 5_000,
+    edges: Annotated[int, typer.Option(help="Upper bound on triplets.")] = 40_000,
+    max_degree: Annotated[int, typer.Option(help="Upper bound on triplets that a visited entity adds.")] = 50,
     seed: Seed = 0,
     *,
     reading: Reading,
 ) -> None:
     """Sample a connected part of a raw graph and split it 80/10/10, as PediaTypes was made.
 
-    Two raw graphs A and B give the tasks A2B and B2A: learn from one, be asked about the other.
+    Two raw graphs A and B give the tasks A2B and B2A: train on one, test on the other.
 
     Example: anykg data build pediatypes en.nt.gz fr.nt.gz --out data --nodes 5000 --edges 40000 --max-degree 50
     """
@@ -70,9 +70,9 @@ def wikitopics(
     raw: Annotated[Path, typer.Argument(metavar="RAW", help="A raw graph.")],
     topics: Annotated[Path, typer.Option(help="A file of two columns: relation, topic.")],
     out: Out,
-    nodes: Annotated[int, typer.Option(help="Entities of each graph.")] = 10_000,
+    nodes: Annotated[int, typer.Option(help="Entities in each graph.")] = 10_000,
     burning: Annotated[float, typer.Option(help="Burning probability of the forest fire.")] = 0.8,
-    query: Annotated[float, typer.Option(help="The share of triplets that is asked.")] = 0.1,
+    query: Annotated[float, typer.Option(help="Share of triplets used as test questions.")] = 0.1,
     seed: Seed = 0,
     *,
     reading: Reading,

@@ -46,7 +46,7 @@ def check(
     task: Annotated[TaskName, typer.Option(help="Ask for entities or for relations.")] = TaskName.NODE,
     facts: Annotated[int | None, typer.Option(help="Facts to hide; default 500, or 100 for relations.", min=1)] = None,
     examples: Annotated[int, typer.Option(help="Show this many hidden facts and what the model answered.", min=0)] = 0,
-    seed: Annotated[int, typer.Option(help="Draws the facts to hide.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed for drawing the facts to hide.")] = 0,
     output: Text = TextFormat.TABLE,
     out: JsonOut = None,
     device: Device = "cpu",

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 EXAMPLES = """
 List the most probable facts that a graph does not have.
 
-Probabilities come from hidden facts: of the model's making, of an earlier `anykg check`, or of a check made first. They
-assume that a tenth of all facts is missing (--missing).
+Probabilities are calibrated on hidden facts: when the model was fitted, by an earlier `anykg check`, or by a check that
+runs first. They assume that a tenth of all facts is missing (--missing).
 
 Prints an estimate of the time first. With --out it is resumable: after Ctrl-C, run the same command again.
 
@@ -51,7 +51,7 @@ def complete(
     ] = None,
     heads: Annotated[
         list[str] | None,
-        typer.Option(help="Ask every relation of this entity (repeatable), or of a file of names, as head."),
+        typer.Option(help="Only facts with this entity as head (repeatable), or a file of names."),
     ] = None,
     min_probability: Annotated[float, typer.Option(help="Leave out facts below this.", min=0, max=1)] = 0.0,
     per_relation: Annotated[int | None, typer.Option(help="At most this many facts of one relation.", min=1)] = None,

@@ -34,7 +34,7 @@ split.register(app)
 def list_datasets(data_dir: DataDir = None) -> None:
     """Show every dataset, its size, and where it is.
 
-    The size is that of the graph at inference: observed triplets, and those asked.
+    The size is that of the graph at inference: observed triplets, and the test triplets (asked).
 
     Example: anykg data list
     """
@@ -99,7 +99,7 @@ def list_formats(
 ) -> None:
     """Show the formats of graphs that are read and written, with their extensions.
 
-    Text may be packed as .gz, .zst, .bz2, .xz or .zip.
+    Text may be compressed as .gz, .zst, .bz2, .xz or .zip.
 
     Example: anykg data formats
     """
@@ -127,13 +127,13 @@ def list_formats(
 @takes_reading()
 def convert(
     graph: Annotated[str, typer.Argument(metavar="GRAPH", help="A file, a folder, an address, a database, a dataset.")],
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="The file to write; its extension says the format.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="The file to write; its extension sets the format.")],
     to: Annotated[str | None, typer.Option(help="The format to write; see `anykg data formats`.")] = None,
     *,
     reading: Reading,
     data_dir: DataDir = None,
 ) -> None:
-    """Read a graph and write it in another format. What is written is read back as the same names.
+    """Read a graph and write it in another format. Names survive the round trip.
 
     Example: anykg data convert people.csv people.ttl
 
@@ -154,15 +154,15 @@ def convert(
 @app.command()
 @takes_reading()
 def diff(
-    old: Annotated[str, typer.Argument(metavar="A", help="The graph as it was.")],
-    new: Annotated[str, typer.Argument(metavar="B", help="The graph as it is.")],
+    old: Annotated[str, typer.Argument(metavar="A", help="The old graph.")],
+    new: Annotated[str, typer.Argument(metavar="B", help="The new graph.")],
     format: Rows = None,
     out: RowsOut = None,
     *,
     reading: Reading,
     data_dir: DataDir = None,
 ) -> None:
-    """Show the facts that graph B has and A has not, and the other way round, by name.
+    """Show the facts that were added and removed between graph A and graph B, compared by name.
 
     Example: anykg data diff monday.tsv tuesday.tsv --out changes.tsv
     """
@@ -186,12 +186,12 @@ def write(
         bool, typer.Option("--accepted", help="Write rows whose decision is accepted, as facts of their relation.")
     ] = False,
     model: Annotated[str | None, typer.Option(help="The model's name, if the answers do not say.")] = None,
-    prefix: Annotated[str, typer.Option(help="What types of predicted relationships start with.")] = "PREDICTED_",
+    prefix: Annotated[str, typer.Option(help="Prefix for the types of predicted relationships.")] = "PREDICTED_",
     graph: Annotated[str, typer.Option(help="The named graph that RDF goes to.")] = "urn:anykg:predictions",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be written, and write nothing.")] = False,
     format: Annotated[TextFormat, typer.Option(help="A few lines for people, or JSON.")] = TextFormat.TABLE,
 ) -> None:
-    """Write predictions back to a database, or as a file that tools there take. Writing twice is writing once.
+    """Write predictions back to a database, or to a file for its import tools. Writing twice creates no duplicates.
 
     Neo4j gets relationships PREDICTED_X with score, model and date; SPARQL endpoints and .nq files a named graph with
     scores and PROV; .ttl reified triples (RDF 1.2); .qs QuickStatements; *_edges.tsv KGX; .sssom.tsv SSSOM; a folder
@@ -221,12 +221,12 @@ def write(
 def fetch(
     names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Datasets of `anykg data list`.")],
     data_dir: Annotated[
-        Path | None, typer.Option("--data-dir", help="Where to put them; else $ANYKG_DATA or the user's cache.")
+        Path | None, typer.Option("--data-dir", help="Where to put them; default: $ANYKG_DATA or the user's cache.")
     ] = None,
 ) -> None:
     """Download datasets from their public addresses, checking every file.
 
-    What is there already is checked and kept; a download that was cut short goes on.
+    Existing files are checked and kept; an interrupted download resumes.
 
     Example: anykg data fetch EN-FR wikitopics:art --data-dir data
     """

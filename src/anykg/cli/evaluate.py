@@ -64,7 +64,7 @@ def evaluate(
         typer.Option("--replacement/--distinct", help="Draw negative relations with replacement, or distinct ones."),
     ] = None,
     ties: Annotated[str | None, typer.Option(help="realistic, optimistic, pessimistic, random or rounded.")] = None,
-    seed: Annotated[int, typer.Option(help="Draws the candidates.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed for drawing the candidates.")] = 0,
     limit: Annotated[int | None, typer.Option(help="Only a sample of this many test triplets.", min=1)] = None,
     output: Text = TextFormat.TABLE,
     out: JsonOut = None,

@@ -45,7 +45,7 @@ def explain(
     paths: Annotated[int, typer.Option(help="At most this many paths.", min=1)] = 5,
     clauses: Annotated[int, typer.Option(help="At most this many clauses.", min=0)] = 5,
     draws: Annotated[int, typer.Option(help="Random removals to compare with.", min=0)] = 5,
-    seed: Annotated[int, typer.Option(help="Draws them.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed for the random removals.")] = 0,
     output: Annotated[TextFormat, typer.Option("--format", help="Output format.")] = TextFormat.TABLE,
     picture: Annotated[Path | None, typer.Option(help="Draw the facts to an .svg or .png file.")] = None,
     out: JsonOut = None,

@@ -11,7 +11,7 @@ from anykg.cli.options import DataDir, GraphName, ModelName, Trust
 from anykg.cli.reading import Reading, takes_reading
 
 EXAMPLES = """
-Make an answerer for your graph in minutes: fit several models to it and learn how to mix them.
+Fit a model to your graph in minutes: train several kinds and learn how to mix them.
 
 The foundation model as it is and adapted to the graph, ComplEx, rules, the graph's schema, popularity and PageRank are
 mixed by how well they find hidden facts. The table shows what each of them finds. Ctrl-C mixes what is finished.
@@ -35,7 +35,7 @@ def register(app: typer.Typer) -> None:
 def fit(
     graph: GraphName,
     out: Annotated[Path, typer.Option(help="The folder to write to.")],
-    minutes: Annotated[float, typer.Option(help="Time to take; a small graph is done earlier.")] = 2.0,
+    minutes: Annotated[float, typer.Option(help="Time limit; small graphs finish earlier.")] = 2.0,
     model: ModelName = "anykg-small",
     seed: Annotated[int, typer.Option(help="Seeds everything random.")] = 0,
     resume: Annotated[bool, typer.Option("--resume", help="Keep what an interrupted fit has finished.")] = False,

@@ -35,7 +35,7 @@ def import_weights(
     from anykg.provenance import provenance
 
     if (out / MODEL_FILE).exists():
-        raise ConfigError(f"{out}: holds a model already; give another --out.")
+        raise ConfigError(f"{out}: already holds a model; give another --out.")
     name, model = read(*files)
     save_description(
         out, name, model, {"imported_from": ", ".join(file.name for file in files), "made_with": provenance()}

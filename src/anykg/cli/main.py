@@ -82,7 +82,7 @@ def common(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
     quiet: Annotated[
-        bool, typer.Option("--quiet", help="No notes and progress bars, only results and errors.")
+        bool, typer.Option("--quiet", help="Print only results and errors, no notes or progress bars.")
     ] = False,
 ) -> None:
     """Predict missing facts in any knowledge graph, even if no model has seen its entities and relation types."""

@@ -31,7 +31,7 @@ def register(app: typer.Typer) -> None:
 def mcp(
     graph: Annotated[str, typer.Argument(help="A file of triples, or a dataset's name.")] = "atlas",
     model: Annotated[str | None, typer.Option(help="A shipped model's name, a folder, or a hub id.")] = None,
-    check: Annotated[bool, typer.Option(help="Check the graph at the start, for probabilities and trust.")] = True,
+    check: Annotated[bool, typer.Option(help="Check the graph at startup, to calibrate probabilities.")] = True,
     *,
     reading: Reading,
 ) -> None:

@@ -14,7 +14,7 @@ EXAMPLES = """
 Answer questions about a graph, by name: give two of --head, --relation and --tail, and the third is predicted.
 
 With all three, the fact is scored and ranked instead. --queries reads many questions from a file: one per line, head,
-relation and tail with ? for what is asked, or JSON lines. Questions with unknown names are skipped and listed.
+relation and tail with ? in the field to predict, or JSON lines. Questions with unknown names are skipped and listed.
 
 Examples:
 
@@ -46,9 +46,7 @@ def predict(
     like_tails: Annotated[
         bool, typer.Option("--like-tails", help="Only entities that already occur in that position of the relation.")
     ] = False,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Stop at the first question of a file that cannot be asked.")
-    ] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Stop at the first question with an unknown name.")] = False,
     model: ModelName = "anykg-small",
     calibrated: Annotated[
         bool, typer.Option("--calibrated", help="Probabilities instead of scores, calibrated by `anykg check`.")

@@ -40,7 +40,7 @@ def _one_relation(*flags: str) -> Any:
 
 OPTIONS: dict[str, Any] = {
     "format": Annotated[
-        str | None, _option("--input-format", help="The format, if not told right; see `anykg data formats`.")
+        str | None, _option("--input-format", help="The format, if detection gets it wrong; see `anykg data formats`.")
     ],
     "columns": Annotated[
         str | None,
@@ -52,12 +52,12 @@ OPTIONS: dict[str, Any] = {
     "where": Annotated[
         list[str] | None, _option(help='A condition on other columns, such as "confidence >= 0.7"; repeatable.')
     ],
-    "keep": Annotated[list[str] | None, _option(help="Read only this relation, * for any text; repeatable.")],
-    "drop": Annotated[list[str] | None, _option(help="Leave this relation out, * for any text; repeatable.")],
-    "literals": Annotated[Literals | None, _option(help="Statements about literals: leave out, or make entities.")],
-    "bins": Annotated[int | None, _option(help="Make numeric literals this many ranges for each relation.")],
+    "keep": Annotated[list[str] | None, _option(help="Read only this relation; * matches any text; repeatable.")],
+    "drop": Annotated[list[str] | None, _option(help="Leave out this relation; * matches any text; repeatable.")],
+    "literals": Annotated[Literals | None, _option(help="Facts with literal values: leave out, or keep as entities.")],
+    "bins": Annotated[int | None, _option(help="Bin numeric literals into this many ranges per relation.")],
     "labels": Annotated[Path | None, _option(help="A file of names and their labels, or of nodes.")],
-    "language": Annotated[str | None, _option(help="The language of labels to prefer; default: en.")],
+    "language": Annotated[str | None, _option(help="Preferred language of labels; default: en.")],
     "names": Annotated[Names | None, _option(help="IRIs in full, or shortened by the prefixes of the file.")],
     "query": Annotated[str | None, _option(help="For a database: the query for head, relation, tail, or its file.")],
     "strict": Annotated[bool | None, _option("--strict", help="Refuse blank fields and comments.")],

@@ -81,7 +81,7 @@ def mine(
     nulls: Annotated[int, typer.Option(help="Shuffled graphs to measure significance; 0 for none.", min=0)] = 10,
     min_support: Annotated[int, typer.Option(help="Facts that a rule in named relations must explain.", min=1)] = 10,
     k: Count = 20,
-    seed: Annotated[int, typer.Option(help="Draws the shuffled graphs.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed for the shuffled graphs.")] = 0,
     output: Text = TextFormat.TABLE,
     out: Annotated[Path | None, typer.Option(help="Write all rules to this JSON file, for show and apply.")] = None,
     *,
@@ -135,7 +135,8 @@ def apply(
     rules: Annotated[str, typer.Argument(help="A file of rules, or a clause in quotes.")],
     graph: GraphName,
     min_confidence: Annotated[
-        float, typer.Option(help="Leave out clauses that were less confident where they were mined.", min=0, max=1)
+        float,
+        typer.Option(help="Leave out rules with a lower confidence on the graph they were mined on.", min=0, max=1),
     ] = 0.1,
     k: Annotated[int, typer.Option("-k", help="Number of facts.", min=1)] = 20,
     format: Rows = None,

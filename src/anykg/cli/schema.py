@@ -12,7 +12,7 @@ from anykg.cli.reading import Reading, takes_reading
 
 EXAMPLES = """
 Describe the relations of a graph: functional, symmetric, one-way, duplicates and inverses, and which kinds of entities
-stand at either end, each with its support.
+occur at either end, each with its support.
 
 Examples:
 

@@ -34,13 +34,17 @@ def register(app: typer.Typer) -> None:
 def serve(
     graphs: Annotated[list[str] | None, typer.Argument(help="Files of triples or datasets; `atlas` if none.")] = None,
     model: Annotated[str | None, typer.Option(help="A shipped model's name, a folder, or a hub id.")] = None,
-    port: Annotated[int | None, typer.Option(help="0 for any; the first free from 8640.", min=0, max=65535)] = None,
-    host: Annotated[str, typer.Option(help="Beyond this computer, --token is needed.")] = "127.0.0.1",
-    token: Annotated[str | None, typer.Option(help="What clients must know; random if not given.")] = None,
+    port: Annotated[
+        int | None, typer.Option(help="Default: the first free port from 8640; 0 for any.", min=0, max=65535)
+    ] = None,
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; other than this computer needs --token.")
+    ] = "127.0.0.1",
+    token: Annotated[str | None, typer.Option(help="Secret that clients must send; default: random.")] = None,
     decisions: Annotated[Path | None, typer.Option(help="File for decisions about the first graph.")] = None,
     data: Annotated[Path | None, typer.Option(help="Folder for fitted models, uploads and other decisions.")] = None,
     upload_limit: Annotated[int, typer.Option(help="Largest file that can be sent, in MB.", min=1)] = 64,
-    check: Annotated[bool, typer.Option(help="Check small graphs at the start.")] = True,
+    check: Annotated[bool, typer.Option(help="Check small graphs at startup.")] = True,
     browser: Annotated[bool, typer.Option(help="Open the page in the browser.")] = True,
     *,
     reading: Reading,

@@ -27,10 +27,10 @@ class KindName(StrEnum):
 
 
 EXAMPLES = """
-Split a graph of your own into a task, and report what the split covers and what it gives away.
+Split a graph of your own into a task, and report what the split covers and what it leaks.
 
-transductive: one graph, a tenth to validate on and a tenth to ask. inductive: training and inference share no entity.
-fully-inductive: they share neither entity nor relation.
+transductive: one graph, a tenth for validation and a tenth for testing. inductive: training and inference share no
+entity. fully-inductive: they share neither entity nor relation.
 
 Example: anykg data split facts.tsv --kind fully-inductive --out tasks
 """
@@ -47,7 +47,7 @@ def split(
     kind: Annotated[KindName, typer.Option(help="What training and inference may share.")],
     out: Annotated[Path, typer.Option(help="The folder to write to.")],
     share: Annotated[float, typer.Option(help="The share of entities for inference, unless transductive.")] = 0.3,
-    seed: Annotated[int, typer.Option(help="Everything random follows from it.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seeds everything random.")] = 0,
     *,
     reading: Reading,
     data_dir: DataDir = None,

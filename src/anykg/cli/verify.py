@@ -40,7 +40,7 @@ def verify(
     ] = None,
     dataset: Annotated[str, typer.Option(help="The graph to rename.")] = "atlas",
     count: Annotated[int, typer.Option(help="How many triplets to compare.", min=2)] = 200,
-    seed: Annotated[int, typer.Option(help="Draws the renaming and the triplets.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed for drawing the renaming and the triplets.")] = 0,
     isomorphic: Annotated[
         tuple[str, str] | None, typer.Option(metavar="A B", help="Compare two graphs instead of testing a model.")
     ] = None,

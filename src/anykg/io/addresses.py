@@ -118,6 +118,6 @@ def read_cloud(source: str, options: ReadOptions) -> Parsed | None:
     except (pl.exceptions.PolarsError, OSError, RuntimeError) as error:
         problem = " ".join(str(error).split())[:200]
         raise DataError(
-            f"{shown(source)}: cannot be read ({problem}); look at the address and the credentials in the environment."
+            f"{shown(source)}: cannot be read ({problem}); check the address and the credentials in the environment."
         ) from error
     return of_frame(frame, options, suffix[1:], shown(source))

@@ -87,9 +87,7 @@ def as_graph(source: GraphLike, data_dir: Path | None = None, **reading: Unpack[
         return load_graph(source, data_dir, **reading)
     if isinstance(source, KnowledgeGraph):
         if reading:
-            raise ConfigError(
-                f"{' and '.join(sorted(reading))} can be given while reading only, not for {_kind(source)}."
-            )
+            raise ConfigError(f"{' and '.join(sorted(reading))} only applies to reading files, not to {_kind(source)}.")
         return source
     from anykg.io.exchange import from_object
 

@@ -45,7 +45,7 @@ def read_json(source: Source, options: ReadOptions) -> Parsed:
         value = json.loads(decode(source))
     except json.JSONDecodeError as error:
         line = error.lineno + source.first_line - 1
-        raise DataError(f"{source.path}:{line}: this is not JSON ({error.msg}); mend the file.") from error
+        raise DataError(f"{source.path}:{line}: this is not JSON ({error.msg}); fix the file.") from error
     except RecursionError as error:
         raise DataError(f"{source.path}: this JSON is nested too deeply to hold facts.") from error
     return _of_value(value, options, source.path, "json")

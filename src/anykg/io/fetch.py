@@ -128,9 +128,7 @@ def download(
         if not resumed:  # a fresh copy that is wrong is wrong at the source; a resumed one may have begun wrong
             raise InputError(f"{shown(url)}: {_difference(expected, found)}; it was not kept. Try again later.")
         problem = "a part of it from an earlier attempt was wrong"
-    raise InputError(
-        f"{shown(url)}: could not be downloaded ({problem}). Try again later: it goes on where it stopped."
-    )
+    raise InputError(f"{shown(url)}: could not be downloaded ({problem}). Try again later: the download resumes.")
 
 
 def download_address(url: str, *, advance: Advance = lambda done, total: None, pause: float = 1.0) -> Path:
@@ -351,7 +349,7 @@ def _is_there(path: Path, expected: Checksum | None) -> bool:
     if not path.is_file():
         return False
     if expected is not None and (found := _checksum(path)) != expected:
-        raise InputError(f"{path}: {_difference(expected, found)}; move it away to fetch it anew.")
+        raise InputError(f"{path}: {_difference(expected, found)}; move it away to download it again.")
     return True
 
 

@@ -83,7 +83,7 @@ def _elements(source: Source, format: str) -> Iterator[ElementTree.Element]:
         line = error.position[0] + source.first_line - 1
         problem = " ".join(str(error).split(":", 1)[0].split())
         raise DataError(
-            f"{source.path}:{line}: this is not {format} ({problem}); mend the file or make it anew."
+            f"{source.path}:{line}: this is not {format} ({problem}); fix the file or export it again."
         ) from error
 
 

@@ -215,7 +215,7 @@ def table_of(path: Path) -> pl.DataFrame:
         if extension in (".jsonl", ".ndjson"):
             return pl.read_ndjson(source.data, infer_schema_length=None)
     except pl.exceptions.PolarsError as error:
-        raise DataError(f"{path}: this file is cut short or damaged; fetch or make it anew.") from error
+        raise DataError(f"{path}: this file is cut short or damaged; download or export it again.") from error
     dialect = detect(source, ReadOptions(header=True))
     dialect = Dialect(dialect.separator, len(dialect.names or ()), True, dialect.names, dialect.skip)
     frame, _ = parse_rows(source, dialect, range(dialect.width), required=())

@@ -303,9 +303,7 @@ def _syntax_error(error: SyntaxError, path: object, first_line: int, format: str
             f"{where}: its @context is at another address, which is not fetched; write the context into the file, or "
             "convert it to Turtle first."
         )
-    return DataError(
-        f"{where}: this is not {name} ({problem}); mend it, or rename the file if it is in another format."
-    )
+    return DataError(f"{where}: this is not {name} ({problem}); fix it, or rename the file if it is in another format.")
 
 
 def _read_lines(source: Source, options: ReadOptions) -> Parsed:

@@ -167,7 +167,7 @@ def parse(source: Path | str, options: ReadOptions) -> Parsed:
     content = load(path)
     format = detect(content, options)
     for name in idle_options(format, options):
-        raise ConfigError(f"{path}: is read as {format.name}, where {name} says nothing; leave it out.")
+        raise ConfigError(f"{path}: is read as {format.name}, where {name} has no effect; leave it out.")
     parsed = format.read(content, options)
     if not parsed.labels and parsed.format not in _no_columns():
         beside = labels_beside(path)

@@ -227,11 +227,13 @@ def _chunks(path: Path, file: IO[bytes], packing: str | None, size: int) -> Iter
             yield part
     except (EOFError, zlib.error, gzip.BadGzipFile, lzma.LZMAError) as error:
         raise DataError(
-            f"{path}: the compressed file is cut short or damaged ({error}); fetch or make it anew."
+            f"{path}: the compressed file is cut short or damaged ({error}); download or export it again."
         ) from error
     except OSError as error:
         if packing == ".bz2":  # whose module has no error of its own
-            raise DataError(f"{path}: the compressed file is damaged ({error}); fetch or make it anew.") from error
+            raise DataError(
+                f"{path}: the compressed file is damaged ({error}); download or export it again."
+            ) from error
         raise DataError(f"{path}: cannot be read ({error.strerror}).") from error
 
 
@@ -279,7 +281,9 @@ def _unzip(path: Path, data: bytes) -> tuple[Path, str, bytes]:
                 raise DataError(f"{path}: refused, it unpacks to more than {LARGEST_RATIO:,} times its size.")
             return path / wanted[0], PurePosixPath(wanted[0]).suffix.lower(), archive.read(member)
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
-        raise DataError(f"{path}: the archive is cut short or damaged ({error}); fetch or make it anew.") from error
+        raise DataError(
+            f"{path}: the archive is cut short or damaged ({error}); download or export it again."
+        ) from error
 
 
 def _is_data(name: str) -> bool:

@@ -136,7 +136,7 @@ def _rows(response: Any, kind: str, address: Address, options: ReadOptions) -> I
         )
     solutions = pyoxigraph.parse_query_results(response, getattr(pyoxigraph.QueryResultsFormat, format))
     if not isinstance(solutions, pyoxigraph.QuerySolutions):
-        raise DataError(f"{address.shown}: expected rows, found yes or no; write a SELECT query.")
+        raise DataError(f"{address.shown}: expected rows, found a yes/no answer; write a SELECT query.")
     names = [variable.value for variable in solutions.variables]
     roles = roles_of(names, options, address.shown)
     rows = (tuple(_name(term) for term in solution) for solution in solutions)

@@ -44,7 +44,7 @@ def stream_names(
     first = next(sources)
     format = detect(first, options)
     for name in idle_options(format, options):
-        raise ConfigError(f"{path}: is read as {format.name}, where {name} says nothing; leave it out.")
+        raise ConfigError(f"{path}: is read as {format.name}, where {name} has no effect; leave it out.")
 
     def all_parts() -> Iterator[Source]:
         yield first

@@ -69,7 +69,9 @@ def read_parquet(source: Source, options: ReadOptions) -> Parsed:
     try:
         frame = pl.read_parquet(io.BytesIO(source.data))
     except (pl.exceptions.PolarsError, OSError) as error:
-        raise DataError(f"{source.path}: this Parquet file is cut short or damaged; fetch or make it anew.") from error
+        raise DataError(
+            f"{source.path}: this Parquet file is cut short or damaged; download or export it again."
+        ) from error
     return of_frame(frame, options, "parquet", source.path)
 
 
@@ -78,7 +80,9 @@ def read_feather(source: Source, options: ReadOptions) -> Parsed:
     try:
         frame = pl.read_ipc(io.BytesIO(source.data))
     except (pl.exceptions.PolarsError, OSError) as error:
-        raise DataError(f"{source.path}: this Feather file is cut short or damaged; fetch or make it anew.") from error
+        raise DataError(
+            f"{source.path}: this Feather file is cut short or damaged; download or export it again."
+        ) from error
     return of_frame(frame, options, "feather", source.path)
 
 

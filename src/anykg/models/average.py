@@ -17,7 +17,7 @@ def average_weights(models: Sequence[Path | str], out: Path, *, trust: bool = Fa
     if len(models) < 2:
         raise ConfigError(f"average_weights needs at least 2 models, found {len(models)}.")
     if (out / MODEL_FILE).exists():
-        raise ConfigError(f"{out}: holds a model already; write to another folder.")
+        raise ConfigError(f"{out}: already holds a model; write to another folder.")
     folders = [folder_of(name) for name in models]
     descriptions = [read_description(folder) for folder in folders]
     loaded = [load_model(name, trust=trust) for name in models]

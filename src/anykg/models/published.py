@@ -26,7 +26,9 @@ def import_weights(*paths: Path) -> tuple[str, LinkPredictor]:
     models = [model for _, model in found if isinstance(model, TRIX)]
     if len(found) != 2 or len(models) != 2 or {model.config.networks for model in models} != {"entity", "relation"}:
         names = " and ".join(f"{name} in {path}" for (name, _), path in zip(found, paths, strict=True))
-        raise CheckpointError(f"Only the two files of TRIX, for entities and for relations, join; found {names}.")
+        raise CheckpointError(
+            f"Only the two files of TRIX, for entities and for relations, can be combined; found {names}."
+        )
     return "trix", joined(*models)
 
 

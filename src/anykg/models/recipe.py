@@ -15,14 +15,14 @@ class Recipe:
     epochs: int = 10
     """Passes over the targets."""
     steps_per_epoch: int = 0
-    """Steps in an epoch, over a part of the targets drawn anew each time; 0 goes through all of them."""
+    """Steps in an epoch, over a part of the targets redrawn each time; 0 goes through all of them."""
     batch_size: int = 256
     """Target triplets in a step; 0 takes them all at once."""
     batches: Literal["mixed", "relation"] = "mixed"
     """Steps over targets with their negatives, all relations mixed; or over rows, targets and negatives, that share one
     relation, as many as such targets and negatives would be. The latter needs loss = bce."""
     batch_nodes: int = 0
-    """At most so many entities times targets in a step, so that large graphs have smaller batches; 0 sets no bound."""
+    """Upper bound on entities x targets per step, so that large graphs have smaller batches; 0 sets no bound."""
     mixture: Literal["size", "sqrt", "even"] = "size"
     """How often each of several graphs is learnt from: by its targets, by their square root, or all equally."""
     pieces: int = 1
@@ -70,7 +70,7 @@ class Recipe:
     """Upper bound on entities x targets for which loss = softmax ranks a target against all entities; above it,
     against negative_entities sampled ones."""
     relation_every: int = 0
-    """Every so many steps, ask for the relation of the targets instead of an entity: softmax cross-entropy over all
+    """Every this many steps, ask for the relation of the targets instead of an entity: softmax cross-entropy over all
     relations, other known ones masked. For models with a network of their own for relations (trix); 0 never does."""
     positive_weight: float = 1.0
     """Weight of a positive in loss = bce."""
@@ -81,9 +81,9 @@ class Recipe:
     select: str = "node/mrr"
     """What validation maximises: TASK/METRIC, or TASK/-METRIC to minimise."""
     validation_limit: int = 0
-    """Validate on a seeded sample of so many triplets; 0 takes all."""
+    """Validate on a seeded sample of this many triplets; 0 takes all."""
     patience: int = 0
-    """Stop after so many validations without gain; 0 never stops early."""
+    """Stop after this many validations without improvement; 0 never stops early."""
     checkpoint: Literal["best", "last"] = "best"
     """Keep the weights with the best validation, or the last ones; with last, a graph given as a single file is
     learned from as a whole instead of setting a part aside for validation."""

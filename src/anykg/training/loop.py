@@ -108,7 +108,7 @@ def train(
     optimizer = optimizer_for(model, recipe)
     state = _State()
     if workers.leads and (out / MODEL_FILE).exists() and not resume:
-        raise ConfigError(f"{out}: holds a model already; pass --resume to go on with its training, or another --out.")
+        raise ConfigError(f"{out}: already holds a model; pass --resume to continue its training, or another --out.")
     if (out / LAST_FILE).exists():
         state = _resume(out / LAST_FILE, model, optimizer, trained)
     elif workers.leads:

@@ -112,7 +112,7 @@ async def result(state: Held, request: Request, job: JobName) -> dict[str, Any]:
     """What a job found."""
     found = job_of(state, job)
     if found.state != "done":
-        raise InputError(f"The job is {found.state}; there is a result once it is done.")
+        raise InputError(f"The job is {found.state}; its result is available once it is done.")
     content = await state.read(request, lambda: state.job_result(job))
     if content is None:
         raise UnknownName("result of the job", job)

@@ -134,7 +134,7 @@ class Collection:
         if graph is None:
             graph = load_graph(source, **reading)
         if not len(graph):
-            raise DataError(f"{source}: there are no facts in it.")
+            raise DataError(f"{source}: the graph has no facts.")
         with self._guard:
             if self._model is None:
                 self._model = load_model(self._model_name)

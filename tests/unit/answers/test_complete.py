@@ -114,7 +114,7 @@ def test_only_what_was_asked_for() -> None:
     graph = random_graph(20, 3, 60)
     assert {row[1] for row in rows(graph, relations=["r2"])} == {"r2"}
     assert {row[0] for row in rows(graph, heads=["e4", "e7"])} == {"e4", "e7"}
-    with pytest.raises(DataError, match="nothing to ask"):
+    with pytest.raises(DataError, match="Nothing to complete"):
         rows(graph, relations=[])
 
 

@@ -66,7 +66,7 @@ def test_pairs_with_one_relation() -> None:
     assert facts(as_graph([(1, 2), (2, 3)], relation="follows")) == {("1", "follows", "2"), ("2", "follows", "3")}
     with pytest.raises(ConfigError, match="where cannot be given"):
         as_graph([(1, "r", 2)], where="x = 1")
-    with pytest.raises(ConfigError, match="while reading only"):
+    with pytest.raises(ConfigError, match="only applies to reading"):
         as_graph(GRAPH, relation="r")
 
 
