@@ -23,11 +23,11 @@ def seconds(model: ISDEA, batches: Sequence[Batch]) -> float:
     if model.config.form == "folded":
         torch.set_num_threads(1)
     start = time.perf_counter()
-    for graph, rows in batches:
-        batch = torch.from_numpy(rows)
-        loss = model.compiled_loss(graph, batch, model.recipe)
+    for step in batches:
+        rows = torch.from_numpy(step.rows)
+        loss = model.compiled_loss(step.graph, rows, model.recipe)
         if loss is None:
-            loss = loss_of(model.training_scores(graph, batch, 0), model.recipe)
+            loss = loss_of(model.training_scores(step.graph, rows, 0), model.recipe)
         loss.backward()
         optimizer.step(1e-3)
     taken = time.perf_counter() - start
