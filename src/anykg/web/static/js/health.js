@@ -110,7 +110,7 @@ function Fit({ graph, jobs, start, reload }) {
     <${Failure} error=${error || (failed && !active ? { message: failed.error } : null)} retry=${run} />
     ${done && result.value && html`<div class="stack tight">
       ${result.value.summary?.sentence && html`<p class="note good">${result.value.summary.sentence}</p>`}
-      ${columns.length > 0 && html`<div class="table-box"><table><caption class="unseen">What each part brings</caption><thead><tr>${columns.map((name) => html`<th class=${typeof rows[0][name] === "number" ? "right" : ""}>${name.replaceAll("_", " ")}</th>`)}</tr></thead>
+      ${columns.length > 0 && html`<div class="table-box" tabindex="0" role="region" aria-label="What each part brings"><table><caption class="unseen">What each part brings</caption><thead><tr>${columns.map((name) => html`<th class=${typeof rows[0][name] === "number" ? "right" : ""}>${name.replaceAll("_", " ")}</th>`)}</tr></thead>
         <tbody>${rows.map((row) => html`<tr>${columns.map((name) => html`<td class=${typeof row[name] === "number" ? "right" : "wrap"}>${cell(row[name])}</td>`)}</tr>`)}</tbody></table></div>`}
       ${graph.models.length > 1 && html`<${ModelChoice} graph=${graph} reload=${reload} />`}</div>`}
   </section>`;

@@ -66,7 +66,7 @@ export function Upload({ onClose, onOpened }) {
       ${found && html`<div class="stack tight">
         <p><strong>${count(found.facts)} facts</strong>, ${count(found.entities)} entities, ${count(found.relations)} relations.</p>
         <p class="muted small wrap">${found.sentence}</p>
-        <div class="table-box"><table><thead><tr><th>head</th><th>relation</th><th>tail</th></tr></thead>
+        <div class="table-box" tabindex="0" role="region" aria-label="First facts of the file"><table><thead><tr><th>head</th><th>relation</th><th>tail</th></tr></thead>
           <tbody>${found.first.map((fact) => html`<tr>${fact.map((part) => html`<td class="wrap">${part}</td>`)}</tr>`)}</tbody></table></div>
         <div class="row"><button type="button" class="button primary" onClick=${open} disabled=${busy}>Use this graph</button>
           <button type="button" class="button" onClick=${() => dialog.current.close()}>Cancel</button></div>
