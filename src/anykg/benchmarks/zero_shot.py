@@ -6,6 +6,7 @@ digest, so that the same command goes on where it was stopped, and new weights a
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,10 @@ from anykg.answers.calibration import digest_of
 from anykg.atomic import write_text
 from anykg.benchmarks.cells import read_cells, write_cells
 from anykg.benchmarks.runs import claimed
-from anykg.evaluation.evaluate import evaluate
+from anykg.evaluation.evaluate import Evaluation, evaluate
 from anykg.evaluation.metrics import standard_errors, summarise
 from anykg.evaluation.protocol import PROTOCOLS, Target
+from anykg.evaluation.strata import STRATA
 from anykg.graph.task import Task
 from anykg.io.catalog import load_task
 from anykg.models.base import LinkPredictor
@@ -64,14 +66,14 @@ def run(
     """Fill in the cells that are missing, or were made with other weights."""
     folder = results / NAME
     digests = {name: digest_of(model) for name, model in models.items()}
-    for graph in graphs:
-        task = None
+    for source in graphs:
+        task, graph = None, Path(source).name
         for kind, protocol in KINDS:
             for name, model in models.items():
                 key = key_of(name, graph, kind, protocol, limits[kind])
                 found = _read(folder).get(key)
                 if found is None or found["weights"] != digests[name]:
-                    task = task or load_task(graph, data_dir)
+                    task = task or load_task(source, data_dir)
                     found = {"weights": digests[name]} | _asked(model, task, kind, protocol, limits[kind])
                     with claimed(folder, wait=True):  # others may have added theirs
                         _write(folder, _read(folder) | {key: found})
@@ -79,6 +81,7 @@ def run(
 
 
 def _asked(model: LinkPredictor, task: Task, kind: Target, protocol: str, limit: int) -> dict[str, Any]:
+    started = time.perf_counter()
     result = evaluate(
         model,
         task.observed,
@@ -88,13 +91,30 @@ def _asked(model: LinkPredictor, task: Task, kind: Target, protocol: str, limit:
         limit=limit,
         also_known=task.known,
     )
+    took = time.perf_counter() - started
     ranks = result.ranks.by(result.protocol.ties)
-    return {
+    found: dict[str, Any] = {
         "metrics": summarise(ranks),
         "standard_errors": standard_errors(ranks),
         "ranked": len(ranks),
+        "milliseconds": 1000 * took / max(len(ranks), 1),
         "made_with": provenance(),
     }
+    if kind == "node":
+        seen = answer_seen(result)
+        found["strata"] = {
+            name: {"mrr": summarise(ranks[mine])["mrr"], "ranked": int(mine.sum())}
+            for name, mine in (("seen", seen), ("unseen", ~seen))
+            if mine.any()
+        }
+    return found
+
+
+def answer_seen(result: Evaluation) -> np.ndarray:
+    """Whether the answer [Q] to each question about an entity has another fact of the asked relation, on its side."""
+    bit = np.where(result.sides == "tail", STRATA.index("relation-tail"), STRATA.index("head-relation"))
+    seen: np.ndarray = result.strata & bit > 0
+    return seen
 
 
 def write_table(results: Path, limits: Mapping[Target, int] = LIMITS) -> Path:
@@ -106,10 +126,7 @@ def write_table(results: Path, limits: Mapping[Target, int] = LIMITS) -> Path:
 
 
 def markdown(cells: Cells, limits: Mapping[Target, int]) -> str:
-    """A table for each kind of question: a row a graph, a column a model, and the ratio of the first to the others.
-
-    Means are over the graphs that all models were asked about.
-    """
+    """Tables by kind of question, for the twelve graphs and for any others; then strata and cost."""
     models, graphs = (list(dict.fromkeys(key.split()[part] for key in cells)) for part in (0, 1))
     lines = [
         "# Zero-shot",
@@ -117,24 +134,79 @@ def markdown(cells: Cells, limits: Mapping[Target, int]) -> str:
         f"Made by `anykg reproduce {NAME} --models {','.join(models)}`. MRR in percent ± standard error, on at most "
         f"{limits['node']:,} (node) and {limits['relation']:,} (relation) test triplets drawn from each graph.",
     ]
-    for kind, protocol in KINDS:
-        lines += ["", f"## {kind} task, {protocol} protocol", ""]
-        lines += ["| graph | " + " | ".join(models) + " |", "|---|" + "---|" * len(models)]
-        columns: dict[str, list[float]] = {name: [] for name in models}
-        for graph in graphs:
-            row = [cells.get(key_of(name, graph, kind, protocol, limits[kind])) for name in models]
-            lines.append(f"| {graph} | " + " | ".join(map(_shown, row)) + " |")
-            if all(row):
-                for name, cell in zip(models, row, strict=True):
-                    columns[name].append(100 * cell["metrics"]["mrr"] if cell else 0.0)
-        if columns[models[0]]:
-            means = {name: float(np.mean(column)) for name, column in columns.items()}
-            lines.append("| **mean** | " + " | ".join(f"**{means[name]:.2f}**" for name in models) + " |")
-            first = models[0]
-            lines += [
-                f"\n{first} is {means[first] / means[other] - 1:+.1%} relative to {other}." for other in models[1:]
+    unseen, others = ([graph for graph in graphs if (graph in GRAPHS) == chosen] for chosen in (True, False))
+    for title, chosen in (("", unseen), (" on other graphs", others)):
+        for kind, protocol in KINDS if chosen else ():
+            table = _table(cells, models, chosen, kind, protocol, limits[kind])
+            if table:
+                lines += ["", f"## {kind} task, {protocol} protocol{title}", "", *table]
+    return "\n".join([*lines, *_strata_lines(cells, models, unseen, limits), *_cost_lines(cells, models)]) + "\n"
+
+
+def _table(cells: Cells, models: list[str], graphs: list[str], kind: Target, protocol: str, limit: int) -> list[str]:
+    """A row a graph, the mean over the graphs that all models were asked about, and the ratio of the first to each."""
+    lines = ["| graph | " + " | ".join(models) + " |", "|---|" + "---|" * len(models)]
+    columns: dict[str, list[float]] = {name: [] for name in models}
+    asked = False
+    for graph in graphs:
+        row = [cells.get(key_of(name, graph, kind, protocol, limit)) for name in models]
+        asked = asked or any(row)
+        lines.append(f"| {graph} | " + " | ".join(map(_shown, row)) + " |")
+        if all(row):
+            for name, cell in zip(models, row, strict=True):
+                columns[name].append(100 * cell["metrics"]["mrr"] if cell else 0.0)
+    if columns[models[0]]:
+        means = {name: float(np.mean(column)) for name, column in columns.items()}
+        lines.append("| **mean** | " + " | ".join(f"**{means[name]:.2f}**" for name in models) + " |")
+        first = models[0]
+        lines += [f"\n{first} is {means[first] / means[other] - 1:+.1%} relative to {other}." for other in models[1:]]
+    return lines if asked else []
+
+
+def _strata_lines(cells: Cells, models: list[str], graphs: list[str], limits: Mapping[Target, int]) -> list[str]:
+    """MRR of the node task by whether the answer has another fact of the asked relation, mean over the graphs."""
+    lines: list[str] = []
+    for name in models:
+        asked_of = [cells.get(key_of(name, graph, "node", "full", limits["node"]), {}) for graph in graphs]
+        mine = [cell.get("strata", {}) for cell in asked_of]
+        both = [part for part in mine if len(part) == 2]
+        if both:
+            means = {part: 100 * float(np.mean([one[part]["mrr"] for one in both])) for part in ("seen", "unseen")}
+            asked = [sum(one[part]["ranked"] for one in both) for part in ("seen", "unseen")]
+            share = asked[1] / sum(asked)
+            lines.append(f"| {name} | {len(both)} | {means['seen']:.1f} | {means['unseen']:.1f} | {share:.0%} |")
+    if not lines:
+        return []
+    return [
+        *("", "## By stratum", ""),
+        "MRR of the node task, full protocol, where the answer has another fact of the asked relation on its side, and "
+        "where it has none; means over graphs.",
+        *("", "| model | graphs | seen | unseen | share of unseen |", "|---|---|---|---|---|", *lines),
+    ]
+
+
+def _cost_lines(cells: Cells, models: list[str]) -> list[str]:
+    """Milliseconds for a question, answered in batches, as the median over graphs."""
+    kinds = [(kind, protocol) for kind, protocol in KINDS if protocol == "full"]
+    lines: list[str] = []
+    for name in models:
+        row = []
+        for kind, protocol in kinds:
+            took = [
+                cell["milliseconds"]
+                for key, cell in cells.items()
+                if key.split()[0] == name and key.split()[2:4] == [kind, protocol] and "milliseconds" in cell
             ]
-    return "\n".join(lines) + "\n"
+            row.append(f"{np.median(took):.1f}" if took else "")
+        if any(row):
+            lines.append(f"| {name} | " + " | ".join(row) + " |")
+    if not lines:
+        return []
+    heads = " | ".join(f"{kind} question" for kind, _ in kinds)
+    return [
+        *("", "## Cost", "", "Milliseconds for a question in batches, median over graphs.", ""),
+        *(f"| model | {heads} |", "|---|" + "---|" * len(kinds), *lines),
+    ]
 
 
 def _shown(cell: dict[str, Any] | None) -> str:
