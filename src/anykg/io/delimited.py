@@ -473,7 +473,7 @@ def _parse_fast(data: bytes, dialect: Dialect, wanted: Sequence[int]) -> pl.Data
     """The rows as polars reads them; None if any is not whole, or polars could read it otherwise than we do."""
     if dialect.quoted and b'"' in data:
         return None  # polars accepts quotes that do not match
-    if data.count(b"\r") != data.count(b"\r\n"):
+    if b"\r" in data and data.count(b"\r") != data.count(b"\r\n"):
         return None  # polars takes some of the others for line ends
     if dialect.separator == " " and any(run in b"\n" + data for run in (b"  ", b" \n", b" \r", b"\n ")):
         return None

@@ -110,7 +110,7 @@ def load_parts(
         parts = _chunks(path, file, packing, size)
         data = next(parts, b"").removeprefix(BYTE_ORDER_MARK)
         first = Source(path, data, extension)
-        if not data.strip() or not by_lines(first):
+        if not data or data.isspace() or not by_lines(first):
             yield load(path)
             return
         encloses = quoted(first)
@@ -118,9 +118,10 @@ def load_parts(
             data, more = waiting + data, next(parts, b"")
             end = _end_of_lines(data, quoted=encloses) if more else len(data)
             part, waiting, data = data[:end], data[end:], more
-            if part.strip():
+            if part and not part.isspace():
                 yield Source(path, part, extension, line)
-            line += part.count(b"\n")
+            if data or waiting:
+                line += part.count(b"\n")
             if progress:
                 progress(file.tell(), total)
 
