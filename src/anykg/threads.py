@@ -1,4 +1,6 @@
-"""How many threads torch, numba and scipy's BLAS use: the only place that changes it.
+"""How many threads torch, compiled kernels and scipy's BLAS use, and the threads that kernels run on.
+
+This is the only module that changes it.
 
 >>> import torch
 >>> before = torch.get_num_threads()
@@ -11,21 +13,76 @@ True
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from typing import Any
 
+_KERNEL_THREADS: ContextVar[int | None] = ContextVar("kernel threads", default=None)
+
+
+def wait_passively() -> None:
+    """Let torch's threads sleep while they wait for one another; no effect once torch is loaded.
+
+    By default they spin for milliseconds. If another program needs a processor, the thread they wait for may be the one
+    they keep from running.
+    """
+    if "torch" not in sys.modules:
+        os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+
+def spread(kernel: Callable[..., object], *arguments: object) -> None:
+    """Call kernel(counter, *arguments) on several threads; it takes its tasks with `tasks.take(counter)`.
+
+    Returns when all tasks are done. A thread that has not started by then is not waited for, so a small loop costs
+    no more than it does on one thread. Kernels must release the GIL.
+    """
+    import numpy as np
+
+    counter = np.zeros(1, np.int64)
+    others = [_pool().submit(kernel, counter, *arguments) for _ in range(num_threads() - 1)]
+    try:
+        kernel(counter, *arguments)
+    finally:
+        running = [other for other in others if not other.cancel()]
+        for other in running:
+            other.result()
+
+
+def num_threads() -> int:
+    """On how many threads `spread` runs: as many as both NUMBA_NUM_THREADS and torch allow, or as `threads` says."""
+    import numba
+
+    chosen = _KERNEL_THREADS.get()
+    if chosen is not None:
+        return chosen
+    most: int = numba.config.NUMBA_NUM_THREADS
+    return min(most, sys.modules["torch"].get_num_threads()) if "torch" in sys.modules else most
+
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    """Threads beside the one that calls `spread`."""
+    return ThreadPoolExecutor(max((os.cpu_count() or 1) - 1, 1), thread_name_prefix="kernel")
+
+
+os.register_at_fork(after_in_child=_pool.cache_clear)  # a child has none of its parent's threads
+
 
 @contextmanager
-def threads(*, torch: int | None = None, numba: int | None = None, blas: int | None = None) -> Iterator[None]:
+def threads(*, torch: int | None = None, kernels: int | None = None, blas: int | None = None) -> Iterator[None]:
     """Set numbers of threads and restore what was there before; None leaves a library alone.
 
-    `blas` is the BLAS library that comes with scipy, which compiled `np.dot` calls; torch and numpy have their own.
+    `kernels` is what `spread` uses. `blas` is the BLAS library that comes with scipy, which compiled `np.dot` calls;
+    torch and numpy have their own.
     """
-    restore: list[tuple[Any, int]] = []
+    restore: list[tuple[Any, Any]] = []
     try:
-        for count, setter in ((torch, _torch), (numba, _numba), (blas, _blas)):
+        for count, setter in ((torch, _torch), (kernels, _kernels), (blas, _blas)):
             if count is not None:
                 restore.extend(setter(count))
         yield
@@ -34,7 +91,7 @@ def threads(*, torch: int | None = None, numba: int | None = None, blas: int | N
             set_threads(before)
 
 
-def _torch(count: int) -> list[tuple[Any, int]]:
+def _torch(count: int) -> list[tuple[Any, Any]]:
     import torch
 
     before = torch.get_num_threads()
@@ -43,19 +100,11 @@ def _torch(count: int) -> list[tuple[Any, int]]:
     return [(torch.set_num_threads, before)] if before != count else []
 
 
-def _numba(count: int) -> list[tuple[Any, int]]:
-    import numba
-    import torch
-
-    of_torch = torch.get_num_threads()
-    before = numba.get_num_threads()  # the first call starts numba's threads, and sets those of torch with OpenMP
-    if torch.get_num_threads() != of_torch:
-        torch.set_num_threads(of_torch)
-    numba.set_num_threads(min(count, numba.config.NUMBA_NUM_THREADS))
-    return [(numba.set_num_threads, before)]
+def _kernels(count: int) -> list[tuple[Any, Any]]:
+    return [(_KERNEL_THREADS.reset, _KERNEL_THREADS.set(count))]
 
 
-def _blas(count: int) -> list[tuple[Any, int]]:
+def _blas(count: int) -> list[tuple[Any, Any]]:
     found = []
     for library in _scipy_blas():
         found.append((library.set_num_threads, library.get_num_threads()))

@@ -10,7 +10,7 @@ import pytest
 import anykg
 
 ORDER = [
-    ["errors", "seeds", "provenance", "printable", "progress", "threads"], ["atomic", "settings", "devices",
+    ["errors", "seeds", "provenance", "printable", "progress", "tasks", "threads"], ["atomic", "settings", "devices",
     "plugins"], ["graph"], ["io"], ["rules"], ["models"], ["evaluation"], ["training"], ["answers"], ["benchmarks"],
     ["testing", "web"], ["cli"],
 ]  # fmt: skip

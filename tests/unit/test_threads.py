@@ -1,31 +1,122 @@
-"""Numbers of threads are restored, whatever a model sets while it computes."""
+"""Numbers of threads are restored, whatever a model sets while it computes; tasks are shared among threads."""
 
 import os
 import subprocess
 import sys
+import threading
 
+import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numba import njit
 
-from anykg.threads import _scipy_blas, threads
+from anykg.tasks import take
+from anykg.threads import _pool, _scipy_blas, num_threads, spread, threads
 
 
 def test_restored_after_an_error() -> None:
     before = torch.get_num_threads()
-    with pytest.raises(ZeroDivisionError), threads(torch=3, numba=1, blas=1):
+    with pytest.raises(ZeroDivisionError), threads(torch=3, kernels=5, blas=1):
         assert torch.get_num_threads() == 3
+        assert num_threads() == 5
         assert [library.num_threads for library in _scipy_blas()] == [1] * len(_scipy_blas())
         1 / 0  # noqa: B018
     assert torch.get_num_threads() == before
+    assert num_threads() <= before
+
+
+@njit(nogil=True)
+def _count(counter, times):  # type: ignore[no-untyped-def]
+    tasks = len(times)
+    for _ in range(tasks):
+        task = take(counter)
+        if task >= tasks:
+            break
+        times[task] += 1
+
+
+@given(st.integers(0, 5000), st.integers(1, 4))
+@settings(max_examples=20, deadline=None)
+def test_every_task_is_done_once(tasks: int, count: int) -> None:
+    times = np.zeros(tasks, np.int64)
+    with threads(kernels=count):
+        spread(_count, times)
+    assert (times == 1).all()
+
+
+def test_a_thread_that_has_not_started_is_not_waited_for() -> None:
+    busy = threading.Event()
+    blocked = [_pool().submit(busy.wait) for _ in range(_pool()._max_workers)]
+    times = np.zeros(100, np.int64)
+    try:
+        with threads(kernels=3):
+            spread(_count, times)
+        assert (times == 1).all()
+    finally:
+        busy.set()
+    assert all(one.result() for one in blocked)
+
+
+def test_an_error_in_a_kernel_is_raised() -> None:
+    def fail(counter: np.ndarray) -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError), threads(kernels=2):
+        spread(fail)
+
+
+def test_a_forked_child_starts_threads_of_its_own() -> None:
+    code = """
+import os, warnings
+import numpy as np
+from numba import njit
+from anykg.tasks import take
+from anykg.threads import spread, threads
+
+@njit(nogil=True)
+def count(counter, times):
+    tasks = len(times)
+    for _ in range(tasks):
+        task = take(counter)
+        if task >= tasks:
+            break
+        times[task] += 1
+
+def run():
+    times = np.zeros(1000, np.int64)
+    with threads(kernels=2):
+        spread(count, times)
+    return (times == 1).all()
+
+warnings.simplefilter("ignore")
+assert run()
+child = os.fork()
+if child == 0:
+    os._exit(0 if run() else 1)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+
+
+def test_torch_waits_passively_unless_told_otherwise() -> None:
+    code = "import os, anykg; print(os.environ['OMP_WAIT_POLICY'])"
+    for given_policy, expected in ((None, "PASSIVE"), ("ACTIVE", "ACTIVE")):
+        environment = {k: v for k, v in os.environ.items() if k != "OMP_WAIT_POLICY"}
+        environment |= {"OMP_WAIT_POLICY": given_policy} if given_policy else {}
+        done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+        assert done.stdout.strip() == expected
 
 
 def test_models_leave_them_as_they_were() -> None:
-    """In a process with two threads: InGram uses one of numba's on a small graph, ISDEA+ one of scipy's BLAS."""
+    """In a process with two threads: ISDEA+ uses one of scipy's BLAS."""
     code = """
-import numba, torch, scipy.linalg
+import torch, scipy.linalg
 from threadpoolctl import threadpool_info
-numba.set_num_threads(2)
-found = lambda: (numba.get_num_threads(), torch.get_num_threads(), [p["num_threads"] for p in threadpool_info()])
+from anykg.threads import num_threads
+found = lambda: (num_threads(), torch.get_num_threads(), [p["num_threads"] for p in threadpool_info()])
 before = found()
 import anykg
 from anykg.models.registry import MODELS

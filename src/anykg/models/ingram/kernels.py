@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit, prange
+from numba import njit
 
 from anykg.models.simd import (
     add,
@@ -27,6 +27,7 @@ from anykg.models.simd import (
     where_positive,
     width_of,
 )
+from anykg.tasks import take
 
 RECEIVER, SENDER, VALUE, RESIDUAL = range(4)
 """The second axis of nodes [N, 4, H, D]."""
@@ -244,29 +245,41 @@ def attention_kernels(width: int) -> AttentionKernels:
     """Kernels for D = width, a constant to the compiler."""
     D = width  # noqa: N806
 
-    @njit(cache=True, parallel=True)
-    def forward(lanes, edges, loops, heads, nodes, kinds, vector, bias, weights, output):  # type: ignore[no-untyped-def]
-        for lane in prange(len(lanes) - 1):
+    @njit(cache=True, nogil=True)
+    def forward(counter, lanes, edges, loops, heads, nodes, kinds, vector, bias, weights, output):  # type: ignore[no-untyped-def]
+        tasks = len(lanes) - 1
+        for _ in range(tasks):
+            lane = take(counter)
+            if lane >= tasks:
+                break
             _forward_lane(
                 splat(np.float32(0), D), lanes[lane], lanes[lane + 1], edges, loops, heads, nodes, kinds, vector,
                 bias, weights, output,
             )  # fmt: skip
 
-    @njit(cache=True, parallel=True)
+    @njit(cache=True, nogil=True)
     def backward_by_receiver(  # type: ignore[no-untyped-def]
-        lanes, edges, loops, heads, nodes, kinds, vector, weights, output, gradient,
+        counter, lanes, edges, loops, heads, nodes, kinds, vector, weights, output, gradient,
         to_nodes, to_logits, to_kinds, to_vector, to_bias,
     ):  # fmt: skip
         """Every lane adds to tables of its own: to_kinds, to_vector and to_bias have an axis of lanes."""
-        for lane in prange(len(lanes) - 1):
+        tasks = len(lanes) - 1
+        for _ in range(tasks):
+            lane = take(counter)
+            if lane >= tasks:
+                break
             _receiver_lane(
                 splat(np.float32(0), D), lanes[lane], lanes[lane + 1], edges, loops, heads, nodes, kinds, vector,
                 weights, output, gradient, to_nodes, to_logits, to_kinds[lane], to_vector[lane], to_bias[lane],
             )  # fmt: skip
 
-    @njit(cache=True, parallel=True)
-    def backward_by_sender(lanes, edges, heads, nodes, kinds, vector, weights, to_nodes, to_logits):  # type: ignore[no-untyped-def]
-        for lane in prange(len(lanes) - 1):
+    @njit(cache=True, nogil=True)
+    def backward_by_sender(counter, lanes, edges, heads, nodes, kinds, vector, weights, to_nodes, to_logits):  # type: ignore[no-untyped-def]
+        tasks = len(lanes) - 1
+        for _ in range(tasks):
+            lane = take(counter)
+            if lane >= tasks:
+                break
             _sender_lane(
                 splat(np.float32(0), D), lanes[lane], lanes[lane + 1], edges, heads, nodes, kinds, vector, weights,
                 to_nodes, to_logits,

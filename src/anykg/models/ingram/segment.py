@@ -22,7 +22,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from anykg.models.ingram.kernels import RECEIVER, RESIDUAL, SENDER, SLOPE, VALUE, attention_kernels
-from anykg.threads import threads
+from anykg.threads import spread
 
 _MAX_LANES = 8
 _LANE_WORK = 2000
@@ -96,8 +96,8 @@ class _Attend(torch.autograd.Function):
         output = nodes.new_empty(n, h, d)
         weights = nodes.new_empty(len(edges.senders) + n * loops, h)
         arrays = map(_flat, (*inputs, weights, output))
-        with threads(numba=_num_threads(edges.lanes)):
-            attention_kernels(d).forward(edges.lanes, (edges.offsets, edges.senders, edges.kinds), loops, h, *arrays)
+        arriving = edges.offsets, edges.senders, edges.kinds
+        spread(attention_kernels(d).forward, edges.lanes, arriving, loops, h, *arrays)
         ctx.edges, ctx.loops = edges, loops
         ctx.save_for_backward(*inputs, weights, output)
         return output
@@ -116,20 +116,15 @@ class _Attend(torch.autograd.Function):
         by_lane = [table.view(lanes, -1).numpy() for table in to_tables]
         arriving = edges.offsets, edges.senders, edges.kinds
         leaving = edges.sent_offsets, edges.sent, edges.receivers, edges.kinds
-        with threads(numba=_num_threads(edges.lanes)):
-            kernels.backward_by_receiver(edges.lanes, arriving, ctx.loops, h, *inputs, *given, *results, *by_lane)
-            kernels.backward_by_sender(edges.sent_lanes, leaving, h, *inputs, *results)
+        arrays = *inputs, *given, *results, *by_lane
+        spread(kernels.backward_by_receiver, edges.lanes, arriving, ctx.loops, h, *arrays)
+        spread(kernels.backward_by_sender, edges.sent_lanes, leaving, h, *inputs, *results)
         return None, to_nodes, *(table.sum(0) for table in to_tables), None
 
 
 def _flat(tensor: Tensor) -> np.ndarray:
     flat: np.ndarray = tensor.view(-1).numpy()
     return flat
-
-
-def _num_threads(lanes: np.ndarray) -> int:
-    """As many threads as torch may use; one for a small graph, which is done before others wake."""
-    return torch.get_num_threads() if len(lanes) > 2 else 1
 
 
 def _offsets(ids: np.ndarray, count: int) -> np.ndarray:

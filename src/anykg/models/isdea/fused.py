@@ -10,7 +10,7 @@ from torch import Tensor
 
 from anykg.models.isdea import kernels
 from anykg.models.isdea.folded import FoldedScalars
-from anykg.threads import threads
+from anykg.threads import spread, threads
 
 if TYPE_CHECKING:
     from anykg.models.isdea.isdea import ISDEA
@@ -33,7 +33,9 @@ def fused_scores(
     """Scores [B] of triplets [B, 3] with the distances [B, 2] of their ends."""
     table, flat, sizes = (scalars.entity.numpy(), scalars.pair.numpy()), model.weights.flat, _sizes(model)
     if not torch.is_grad_enabled():
-        return torch.from_numpy(kernels.score(triplets, *table, moves.numpy(), steps, sizes, flat.detach().numpy()))
+        found = np.empty(len(triplets), np.float32)
+        spread(kernels.score, triplets, *table, moves.numpy(), steps, sizes, flat.detach().numpy(), found)
+        return torch.from_numpy(found)
     features, places = kernels.gather(triplets, *table)
     scores: Tensor = _FusedScores.apply((moves.numpy(), features, places, steps), sizes, flat)  # type: ignore[no-untyped-call]
     return scores

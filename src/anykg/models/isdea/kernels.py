@@ -14,7 +14,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit, prange
+from numba import njit
+
+from anykg.tasks import take
 
 MLP = tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]
 
@@ -23,8 +25,9 @@ BLOCK = 256
 """Triplets of `score` that are computed at once: what they need stays in a core's cache."""
 
 
-@njit(cache=True, parallel=True)
+@njit(cache=True, nogil=True)
 def score(
+    counter: np.ndarray,
     triplets: np.ndarray,  # [B, 3]
     entity: np.ndarray,
     pair: np.ndarray,
@@ -32,15 +35,18 @@ def score(
     steps: np.ndarray,
     sizes: tuple[int, ...],
     flat: np.ndarray,
-) -> np.ndarray:
-    """Scores [B] of any number of triplets: `gather` and `forward` in blocks, on all cores."""
-    scores = np.empty(len(triplets), np.float32)
-    for block in prange((len(triplets) + BLOCK - 1) // BLOCK):
+    scores: np.ndarray,  # [B]
+) -> None:
+    """Fill scores of any number of triplets: `gather` and `forward` in blocks; for `threads.spread`."""
+    tasks = (len(triplets) + BLOCK - 1) // BLOCK
+    for _ in range(tasks):
+        block = take(counter)
+        if block >= tasks:
+            break
         rows = slice(block * BLOCK, min((block + 1) * BLOCK, len(triplets)))
         features, places = gather(triplets[rows], entity, pair)
         found, _ = forward(moves, features, places, steps[rows], sizes, flat)
         scores[rows] = found
-    return scores
 
 
 @njit(cache=True)

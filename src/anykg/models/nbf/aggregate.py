@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from anykg.models.nbf.edges import Order, RelationalEdges
+from anykg.threads import spread
 
 if TYPE_CHECKING:
     from anykg.models.nbf.aggregate_kernels import Tables
@@ -192,7 +193,8 @@ class _Sum(torch.autograd.Function):
         ctx.save_for_backward(states, weights)
         ctx.edges, ctx.keep, ctx.factors = edges, keep, factors
         order, out = edges.by_receiver, torch.empty_like(states, memory_format=torch.contiguous_format)
-        message_kernels(states.shape[-1]).sum_forward(
+        spread(
+            message_kernels(states.shape[-1]).sum_forward,
             _flat(states), _flat(boundary), _flat(out), _tables(weights), _adjacency(order),
             None if factors is None else factors[order.positions],
         )  # fmt: skip
@@ -207,14 +209,16 @@ class _Sum(torch.autograd.Function):
         order, pieces = edges.by_sender, _pieces(len(states))
         grad_states = torch.empty_like(states, memory_format=torch.contiguous_format)
         grad_weights = states.new_zeros(len(states), pieces, *weights.shape[1:])
-        kernels.sum_backward(
+        spread(
+            kernels.sum_backward,
             _flat(grad), _flat(states), _flat(grad_states), _flat(grad_weights), pieces, _tables(weights),
             _adjacency(order), None if factors is None else factors[order.positions],
         )  # fmt: skip
         grad_edges = None
         if ctx.needs_input_grad[3]:
             grad_edges = states.new_empty(edges.num_edges)
-            kernels.edge_backward(
+            spread(
+                kernels.edge_backward,
                 _flat(grad),
                 _flat(states),
                 _flat(grad_edges),
@@ -241,7 +245,8 @@ class _Moments(torch.autograd.Function):
         order = edges.by_receiver
         out = torch.empty(4, *states.shape)
         ctx.edges, ctx.keep = edges, None if keep is None else keep.astype(np.uint8)
-        message_kernels(states.shape[-1]).moments_forward(
+        spread(
+            message_kernels(states.shape[-1]).moments_forward,
             _flat(states), _flat(boundary), _flat(out), _tables(weights), _adjacency(order),
             None if keep is None else ctx.keep[order.positions],
         )  # fmt: skip
@@ -257,14 +262,16 @@ class _Moments(torch.autograd.Function):
         grad = torch.stack(grads)  # [4, B, N, D]; the shares of largest and smallest are written into it
         grad_boundary = torch.empty_like(boundary, memory_format=torch.contiguous_format)
         order = edges.by_receiver
-        kernels.moments_share(
+        spread(
+            kernels.moments_share,
             _flat(grad), _flat(out), _flat(states), _flat(boundary), _flat(grad_boundary), _tables(weights),
             _adjacency(order), None if ctx.keep is None else ctx.keep[order.positions],
         )  # fmt: skip
         order = edges.by_sender
         grad_states = torch.empty_like(states, memory_format=torch.contiguous_format)
         grad_weights = states.new_zeros(len(states), pieces, *weights.shape[1:])
-        kernels.moments_backward(
+        spread(
+            kernels.moments_backward,
             _flat(grad), _flat(out), _flat(states), _flat(grad_states), _flat(grad_weights), _tables(weights),
             _adjacency(order), None if ctx.keep is None else ctx.keep[order.positions],
         )  # fmt: skip

@@ -10,11 +10,12 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit, prange
+from numba import njit
 
 from anykg.models.simd import add, larger, load, multiply, multiply_add, smaller, splat, store, total, where_equal
+from anykg.tasks import take
 
-ROWS = 64  # rows a thread takes at a time
+ROWS = 64  # rows, or edges, a thread takes at a time
 
 
 class Tables(NamedTuple):
@@ -42,12 +43,16 @@ def message_kernels(width: int) -> MessageKernels:
     """Kernels for D = width, a constant to the compiler."""
     D = width  # noqa: N806
 
-    @njit(cache=True, parallel=True)
-    def sum_forward(states, boundary, out, tables, adjacency, factors):  # type: ignore[no-untyped-def]
+    @njit(cache=True, nogil=True)
+    def sum_forward(counter, states, boundary, out, tables, adjacency, factors):  # type: ignore[no-untyped-def]
         (weights, num_weights, own), (nodes, runs, relations, senders) = tables, adjacency
         count = len(nodes) - 1
         num_rows = len(out) // D
-        for block in prange((num_rows + ROWS - 1) // ROWS):
+        tasks = (num_rows + ROWS - 1) // ROWS
+        for _ in range(tasks):
+            block = take(counter)
+            if block >= tasks:
+                break
             for row in range(block * ROWS, min(block * ROWS + ROWS, num_rows)):
                 query = row // count
                 base, node = query * count, row - query * count
@@ -63,13 +68,17 @@ def message_kernels(width: int) -> MessageKernels:
                             result = multiply_add(splat(factors[edge], D), message, result)
                 store(out, row * D, result)
 
-    @njit(cache=True, parallel=True)
+    @njit(cache=True, nogil=True)
     def sum_backward(  # type: ignore[no-untyped-def]
-        grad, states, grad_states, grad_weights, pieces, tables, adjacency, factors
+        counter, grad, states, grad_states, grad_weights, pieces, tables, adjacency, factors
     ):
         (weights, num_weights, own), (nodes, runs, relations, receivers) = tables, adjacency
         count = len(nodes) - 1
-        for task in prange(len(grad_weights) // max(num_weights * D, 1)):
+        tasks = len(grad_weights) // max(num_weights * D, 1)
+        for _ in range(tasks):
+            task = take(counter)
+            if task >= tasks:
+                break
             query, piece = task // pieces, task % pieces
             base, table = query * count, query * num_weights if own else 0
             for node in range(count * piece // pieces, count * (piece + 1) // pieces):
@@ -89,30 +98,39 @@ def message_kernels(width: int) -> MessageKernels:
                     store(grad_weights, to, add(load(grad_weights, to, D), multiply(received, state)))
                 store(grad_states, (base + node) * D, result)
 
-    @njit(cache=True, parallel=True)
-    def edge_backward(grad, states, grad_edges, count, tables, triplets, keep):  # type: ignore[no-untyped-def]
+    @njit(cache=True, nogil=True)
+    def edge_backward(counter, grad, states, grad_edges, count, tables, triplets, keep):  # type: ignore[no-untyped-def]
         """The gradient of every edge's factor: what it carries, along what is wanted."""
         weights, num_weights, own = tables
         queries = len(states) // max(count * D, 1)
-        for edge in prange(len(grad_edges)):
-            result = np.float32(0)
-            if keep is None or keep[edge]:
-                receiver, relation, sender = triplets[edge, 0], triplets[edge, 1], triplets[edge, 2]
-                for query in range(queries):
-                    table = query * num_weights if own else 0
-                    weight = load(weights, (table + relation) * D, D)
-                    message = multiply(load(states, (query * count + sender) * D, D), weight)
-                    result += total(multiply(message, load(grad, (query * count + receiver) * D, D)))
-            grad_edges[edge] = result
+        tasks = (len(grad_edges) + ROWS - 1) // ROWS
+        for _ in range(tasks):
+            block = take(counter)
+            if block >= tasks:
+                break
+            for edge in range(block * ROWS, min(block * ROWS + ROWS, len(grad_edges))):
+                result = np.float32(0)
+                if keep is None or keep[edge]:
+                    receiver, relation, sender = triplets[edge, 0], triplets[edge, 1], triplets[edge, 2]
+                    for query in range(queries):
+                        table = query * num_weights if own else 0
+                        weight = load(weights, (table + relation) * D, D)
+                        message = multiply(load(states, (query * count + sender) * D, D), weight)
+                        result += total(multiply(message, load(grad, (query * count + receiver) * D, D)))
+                grad_edges[edge] = result
 
-    @njit(cache=True, parallel=True)
-    def moments_forward(states, boundary, out, tables, adjacency, keep):  # type: ignore[no-untyped-def]
+    @njit(cache=True, nogil=True)
+    def moments_forward(counter, states, boundary, out, tables, adjacency, keep):  # type: ignore[no-untyped-def]
         """Out [4, B * N, D]: sum, sum of squares, largest, smallest."""
         (weights, num_weights, own), (nodes, runs, relations, senders) = tables, adjacency
         count = len(nodes) - 1
         size = len(boundary)
         num_rows = size // D
-        for block in prange((num_rows + ROWS - 1) // ROWS):
+        tasks = (num_rows + ROWS - 1) // ROWS
+        for _ in range(tasks):
+            block = take(counter)
+            if block >= tasks:
+                break
             for row in range(block * ROWS, min(block * ROWS + ROWS, num_rows)):
                 query = row // count
                 base, node = query * count, row - query * count
@@ -133,16 +151,20 @@ def message_kernels(width: int) -> MessageKernels:
                 store(out, 2 * size + row * D, most)
                 store(out, 3 * size + row * D, least)
 
-    @njit(cache=True, parallel=True)
+    @njit(cache=True, nogil=True)
     def moments_share(  # type: ignore[no-untyped-def]
-        grad, out, states, boundary, grad_boundary, tables, adjacency, keep
+        counter, grad, out, states, boundary, grad_boundary, tables, adjacency, keep
     ):
         """Divide the gradients of largest and smallest, grad[2:], by how many reach them; the boundary has a part."""
         (weights, num_weights, own), (nodes, runs, relations, senders) = tables, adjacency
         count = len(nodes) - 1
         size = len(boundary)
         num_rows = size // D
-        for block in prange((num_rows + ROWS - 1) // ROWS):
+        tasks = (num_rows + ROWS - 1) // ROWS
+        for _ in range(tasks):
+            block = take(counter)
+            if block >= tasks:
+                break
             reciprocal = np.empty(2 * D, np.float32)
             for row in range(block * ROWS, min(block * ROWS + ROWS, num_rows)):
                 query = row // count
@@ -173,15 +195,19 @@ def message_kernels(width: int) -> MessageKernels:
                 share = add(share, where_equal(first, least, grad_bottom))
                 store(grad_boundary, row * D, share)
 
-    @njit(cache=True, parallel=True)
+    @njit(cache=True, nogil=True)
     def moments_backward(  # type: ignore[no-untyped-def]
-        grad, out, states, grad_states, grad_weights, tables, adjacency, keep
+        counter, grad, out, states, grad_states, grad_weights, tables, adjacency, keep
     ):
         (weights, num_weights, own), (nodes, runs, relations, receivers) = tables, adjacency
         count = len(nodes) - 1
         pieces = len(grad_weights) // max(len(states) // max(count * D, 1) * num_weights * D, 1)
         size = len(states)
-        for task in prange(len(grad_weights) // max(num_weights * D, 1)):
+        tasks = len(grad_weights) // max(num_weights * D, 1)
+        for _ in range(tasks):
+            task = take(counter)
+            if task >= tasks:
+                break
             query, piece = task // pieces, task % pieces
             base, table = query * count, query * num_weights if own else 0
             for node in range(count * piece // pieces, count * (piece + 1) // pieces):

@@ -25,6 +25,7 @@ from anykg.models.nbf import reference
 from anykg.models.nbf.aggregate import aggregate
 from anykg.models.nbf.edges import Order, RelationalEdges
 from anykg.models.nbf.reference import Layer, Queries, update
+from anykg.threads import spread
 
 if TYPE_CHECKING:
     from anykg.models.nbf.kernels import Gradients, Parameters
@@ -202,7 +203,7 @@ def _forward(
         out = torch.empty_like(states) if spare is None else spare
         memory = tuple(np.empty(len(rows) * size, np.float32) for size in (width, width, 1)) if save else None
         parameters = _parameters(layer, layer.linear.T)
-        kernels.forward(flat(states), flat(out), memory, rows, adjacency, kept, asked, parameters)
+        spread(kernels.forward, flat(states), flat(out), memory, rows, adjacency, kept, asked, parameters)
         if save:
             history.append(out)
             memories.append(memory)
@@ -278,14 +279,13 @@ def _backward(
     parameters, before = _parameters(layer, layer.linear), flat(states)
     grad_linear = np.empty((PIECES, width, 2 * width), np.float32)
     grad_vectors = np.empty((PIECES, 3, width), np.float32)
-    kernels.backward_rows(
-        gradients, before, memory, rows, parameters, grad_linear.reshape(-1), grad_vectors.reshape(-1)
-    )
+    sums = grad_linear.reshape(-1), grad_vectors.reshape(-1)
+    spread(kernels.backward_rows, gradients, before, memory, rows, parameters, *sums)
     grad_weights = np.zeros((queries, pieces_of(queries), *layer.weights.shape[1:]), np.float32)
     bounds = np.searchsorted(wanted, np.arange(queries + 1) * nodes)
     adjacency = Adjacency(order.nodes, order.runs, order.relations, order.others)
-    senders, sums = Wanted(wanted, bounds), grad_weights.reshape(-1)
-    kernels.backward_edges(gradients, before, senders, adjacency, plan.kept(order), plan.tables, parameters, sums)
+    where = Wanted(wanted, bounds), adjacency, plan.kept(order), plan.tables
+    spread(kernels.backward_edges, gradients, before, *where, parameters, grad_weights.reshape(-1))
     of_weights = np.zeros(layer.weights.shape, np.float32)
     for table, parts in zip(plan.tables, grad_weights, strict=True):
         for part in parts:

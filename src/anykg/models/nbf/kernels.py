@@ -16,7 +16,7 @@ from math import sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit, prange
+from numba import njit
 
 from anykg.models.nbf.reference import EPSILON
 from anykg.models.simd import (
@@ -35,6 +35,7 @@ from anykg.models.simd import (
     where_positive,
     width_of,
 )
+from anykg.tasks import take
 
 TILE = 16  # rows that go through a layer together
 AHEAD = 12  # edges whose states are fetched before they are needed: large graphs do not fit the cache
@@ -172,8 +173,8 @@ def layer_kernels(width: int) -> LayerKernels:
     """
     D, D2 = width, 2 * width  # noqa: N806
 
-    @njit(cache=True, parallel=True)
-    def forward(states, out, saved, rows, adjacency, keep, asked, parameters):  # type: ignore[no-untyped-def]
+    @njit(cache=True, nogil=True)
+    def forward(counter, states, out, saved, rows, adjacency, keep, asked, parameters):  # type: ignore[no-untyped-def]
         """One layer for the listed rows: `out` [B * N, D] gets their new states.
 
         `saved` is None or three flat arrays that keep, in the order of `rows`, what the way back needs: aggregates
@@ -183,7 +184,11 @@ def layer_kernels(width: int) -> LayerKernels:
         tables, marks, heads, boundary = asked
         weights, num_weights, linear, bias, scale, shift = parameters
         count = len(nodes) - 1
-        for tile in prange((len(rows) + TILE - 1) // TILE):
+        tasks = (len(rows) + TILE - 1) // TILE
+        for _ in range(tasks):
+            tile = take(counter)
+            if tile >= tasks:
+                break
             first = tile * TILE
             height = min(TILE, len(rows) - first)
             pair = np.zeros(TILE * D2, np.float32)  # [TILE, 2D]: state, aggregate
@@ -220,9 +225,9 @@ def layer_kernels(width: int) -> LayerKernels:
                 value = larger(value, splat(np.float32(0), D))
                 store(out, np.int64(rows[first + i]) * D, add(value, load(pair, i * D2, D)))
 
-    @njit(cache=True, parallel=True)
+    @njit(cache=True, nogil=True)
     def backward_rows(  # type: ignore[no-untyped-def]
-        gradients, states, saved, rows, parameters, grad_linear, grad_vectors
+        counter, gradients, states, saved, rows, parameters, grad_linear, grad_vectors
     ):
         """From the gradient of `out` to those of the rows' own states, of their aggregates and of the parameters.
 
@@ -232,7 +237,11 @@ def layer_kernels(width: int) -> LayerKernels:
         grad_out, grad_states, grad_aggregate = gradients
         linear, scale, shift = parameters.linear, parameters.scale, parameters.shift
         pieces = len(grad_vectors) // (3 * D)
-        for piece in prange(pieces):
+        tasks = pieces
+        for _ in range(tasks):
+            piece = take(counter)
+            if piece >= tasks:
+                break
             tiles = (len(rows) + TILE - 1) // TILE
             sums = np.zeros(D * D2, np.float32)
             grad_bias = splat(np.float32(0), D)
@@ -276,9 +285,9 @@ def layer_kernels(width: int) -> LayerKernels:
             store(grad_vectors, piece * 3 * D + D, grad_scale)
             store(grad_vectors, piece * 3 * D + D2, grad_shift)
 
-    @njit(cache=True, parallel=True)
+    @njit(cache=True, nogil=True)
     def backward_edges(  # type: ignore[no-untyped-def]
-        gradients, states, wanted, adjacency, keep, tables, parameters, grad_weights
+        counter, gradients, states, wanted, adjacency, keep, tables, parameters, grad_weights
     ):
         """From the gradient of the aggregates to those of the senders' states (added) and of the weights.
 
@@ -290,7 +299,11 @@ def layer_kernels(width: int) -> LayerKernels:
         nodes, runs, relations, receivers = adjacency
         weights, num_weights = parameters.weights, parameters.num_weights
         count, pieces = len(nodes) - 1, len(grad_weights) // max((len(bounds) - 1) * num_weights * D, 1)
-        for task in prange((len(bounds) - 1) * pieces):
+        tasks = (len(bounds) - 1) * pieces
+        for _ in range(tasks):
+            task = take(counter)
+            if task >= tasks:
+                break
             query, piece = task // pieces, task % pieces
             begin, length = bounds[query], bounds[query + 1] - bounds[query]
             table, base = np.int64(tables[query]) * num_weights, query * count

@@ -10,6 +10,7 @@ from torch.nn import functional as F
 
 from anykg.models.nbf import fast, reference
 from anykg.models.nbf.fast import PIECES, flat, pieces_of
+from anykg.threads import spread
 
 
 def read_out(states: Tensor, query: Tensor, hidden: nn.Linear, last: nn.Linear) -> Tensor:
@@ -44,9 +45,8 @@ class _ReadOut(torch.autograd.Function):
 
         ctx.save_for_backward(states, offsets, own, last)
         scores = states.new_empty(states.shape[:2])
-        mlp_kernels(states.shape[-1]).read_out(
-            flat(states), flat(scores), states.shape[1], flat(offsets), flat(own.T), flat(last)
-        )
+        arrays = flat(states), flat(scores), states.shape[1], flat(offsets), flat(own.T), flat(last)
+        spread(mlp_kernels(states.shape[-1]).read_out, *arrays)
         return scores
 
     @staticmethod
@@ -61,7 +61,7 @@ class _ReadOut(torch.autograd.Function):
         grad_offsets, grad_last = (states.new_empty(queries, pieces, 2 * width) for _ in range(2))
         weights = Weights(flat(offsets), flat(own.T), flat(own), flat(last))
         sums = Sums(flat(grad_states), flat(grad_offsets), flat(grad_own), flat(grad_last), flat(grad_last[:0]))
-        mlp_kernels(width).read_out_backward(flat(states), flat(grad), weights, sums)
+        spread(mlp_kernels(width).read_out_backward, flat(states), flat(grad), weights, sums)
         return grad_states, grad_offsets.sum(1), grad_own.sum(0).T, grad_last.sum((0, 1))
 
 
@@ -74,9 +74,8 @@ class _Transform(torch.autograd.Function):
 
         ctx.save_for_backward(states, offsets, first, second)
         out = torch.empty_like(states, memory_format=torch.contiguous_format)
-        mlp_kernels(states.shape[-1]).transform(
-            flat(states), flat(out), flat(offsets), flat(first.T), flat(second.T), flat(bias)
-        )
+        arrays = (flat(tensor) for tensor in (states, out, offsets, first.T, second.T, bias))
+        spread(mlp_kernels(states.shape[-1]).transform, *arrays)
         return out
 
     @staticmethod
@@ -92,5 +91,5 @@ class _Transform(torch.autograd.Function):
         grad_bias = states.new_empty(PIECES, width)
         weights = Weights(flat(offsets), flat(first.T), flat(first), flat(second))
         sums = Sums(*(flat(tensor) for tensor in (grad_states, grad_offsets, grad_first, grad_second, grad_bias)))
-        mlp_kernels(width).transform_backward(flat(grad), flat(states), weights, sums)
+        spread(mlp_kernels(width).transform_backward, flat(grad), flat(states), weights, sums)
         return grad_states, grad_offsets.sum(0), grad_first.sum(0).T, grad_second.sum(0).T, grad_bias.sum(0)

@@ -15,10 +15,11 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit, prange
+from numba import njit
 
 from anykg.models.nbf.kernels import TILE, product
 from anykg.models.simd import add, larger, load, multiply, multiply_add, splat, store, total, where_positive
+from anykg.tasks import take
 
 
 class Weights(NamedTuple):
@@ -54,10 +55,14 @@ def mlp_kernels(width: int) -> MLPKernels:
     """Kernels for D = width, a constant to the compiler."""
     D, D2 = width, 2 * width  # noqa: N806
 
-    @njit(cache=True, parallel=True)
-    def read_out(states, scores, count, offsets, first, last):  # type: ignore[no-untyped-def]
+    @njit(cache=True, nogil=True)
+    def read_out(counter, states, scores, count, offsets, first, last):  # type: ignore[no-untyped-def]
         """Scores [B * N]; `first` is [D, 2D], `offsets` [B, 2D], `last` [2D]."""
-        for tile in prange((len(scores) + TILE - 1) // TILE):
+        tasks = (len(scores) + TILE - 1) // TILE
+        for _ in range(tasks):
+            tile = take(counter)
+            if tile >= tasks:
+                break
             begin = tile * TILE
             height = min(TILE, len(scores) - begin)
             own = np.zeros(TILE * D, np.float32)
@@ -71,14 +76,18 @@ def mlp_kernels(width: int) -> MLPKernels:
                 positive = larger(load(hidden, i * D2, D2), splat(np.float32(0), D2))
                 scores[begin + i] = total(multiply(positive, load(last, 0, D2)))
 
-    @njit(cache=True, parallel=True)
-    def read_out_backward(states, grad_scores, weights, sums):  # type: ignore[no-untyped-def]
+    @njit(cache=True, nogil=True)
+    def read_out_backward(counter, states, grad_scores, weights, sums):  # type: ignore[no-untyped-def]
         """From grad_scores [B * N] to the gradients of states and parameters; a query has P / B pieces."""
         offsets, first, first_t, last = weights
         grad_states, grad_offsets, grad_first, grad_last, _ = sums
         queries = len(offsets) // D2
         count, pieces = len(grad_scores) // max(queries, 1), len(grad_last) // max(queries * D2, 1)
-        for task in prange(len(grad_last) // D2):
+        tasks = len(grad_last) // D2
+        for _ in range(tasks):
+            task = take(counter)
+            if task >= tasks:
+                break
             query, piece = task // pieces, task % pieces
             stop = query * count + count * (piece + 1) // pieces
             sums_first = np.zeros(D * D2, np.float32)
@@ -112,11 +121,15 @@ def mlp_kernels(width: int) -> MLPKernels:
             store(grad_offsets, task * D2, of_offsets)
             store(grad_last, task * D2, of_last)
 
-    @njit(cache=True, parallel=True)
-    def transform(states, out, offsets, first, second, bias):  # type: ignore[no-untyped-def]
+    @njit(cache=True, nogil=True)
+    def transform(counter, states, out, offsets, first, second, bias):  # type: ignore[no-untyped-def]
         """Out [B * N, D]; `first` is [D, 2D], `second` [2D, D], `offsets` [2D] the same for all queries."""
         num_rows = len(out) // D
-        for tile in prange((num_rows + TILE - 1) // TILE):
+        tasks = (num_rows + TILE - 1) // TILE
+        for _ in range(tasks):
+            tile = take(counter)
+            if tile >= tasks:
+                break
             begin = tile * TILE
             height = min(TILE, num_rows - begin)
             own = np.zeros(TILE * D, np.float32)
@@ -134,13 +147,17 @@ def mlp_kernels(width: int) -> MLPKernels:
             for i in range(height):
                 store(out, (begin + i) * D, load(new, i * D, D))
 
-    @njit(cache=True, parallel=True)
-    def transform_backward(grad, states, weights, sums):  # type: ignore[no-untyped-def]
+    @njit(cache=True, nogil=True)
+    def transform_backward(counter, grad, states, weights, sums):  # type: ignore[no-untyped-def]
         """From grad [B * N, D] to the gradients of states and parameters; all rows are cut into P pieces."""
         offsets, first, first_t, second_t = weights
         grad_states, grad_offsets, grad_first, grad_second, grad_bias = sums
         num_rows, pieces = len(grad) // D, len(grad_bias) // D
-        for piece in prange(pieces):
+        tasks = pieces
+        for _ in range(tasks):
+            piece = take(counter)
+            if piece >= tasks:
+                break
             stop = num_rows * (piece + 1) // pieces
             sums_first, sums_second = np.zeros(D * D2, np.float32), np.zeros(D * D2, np.float32)
             of_offsets, of_bias = splat(np.float32(0), D2), splat(np.float32(0), D)

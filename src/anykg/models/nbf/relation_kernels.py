@@ -17,10 +17,11 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit, prange
+from numba import njit
 
 from anykg.models.nbf.kernels import TILE, product
 from anykg.models.simd import add, larger, load, multiply, multiply_add, splat, store, subtract, where_positive
+from anykg.tasks import take
 
 HH, TT, HT, TH = range(4)
 
@@ -97,14 +98,18 @@ def relation_kernels(width: int) -> RelationKernels:
     """Kernels for D = width, a constant to the compiler."""
     D, D4 = width, 4 * width  # noqa: N806
 
-    @njit(cache=True, parallel=True)
-    def forward(states, vectors, out, incidence, keep, weights):  # type: ignore[no-untyped-def]
+    @njit(cache=True, nogil=True)
+    def forward(counter, states, vectors, out, incidence, keep, weights):  # type: ignore[no-untyped-def]
         """Out [P, 4, 2R, D], zero to begin with, gets the sums of each piece; a query has P / B of them."""
         nodes, relations, num_relations = incidence
         first, offsets, second, bias, _, _ = weights
         count, half = len(nodes) - 1, num_relations // 2
         pieces = len(out) // max(len(offsets) * num_relations, 1)
-        for task in prange(len(out) // (4 * num_relations * D)):
+        tasks = len(out) // (4 * num_relations * D)
+        for _ in range(tasks):
+            task = take(counter)
+            if task >= tasks:
+                break
             query, piece = task // pieces, task % pieces
             table, stop = query * num_relations, count * (piece + 1) // pieces
             to_hh = task * 4 * num_relations
@@ -156,15 +161,19 @@ def relation_kernels(width: int) -> RelationKernels:
                             at = (to_th + tail) * D
                             store(out, at, add(message_th, load(out, at, D)))
 
-    @njit(cache=True, parallel=True)
-    def backward(grad, states, vectors, incidence, keep, weights, sums):  # type: ignore[no-untyped-def]
+    @njit(cache=True, nogil=True)
+    def backward(counter, grad, states, vectors, incidence, keep, weights, sums):  # type: ignore[no-untyped-def]
         """From grad [B, 4, 2R, D] to all gradients. The factors are computed again."""
         nodes, relations, num_relations = incidence
         first, offsets, second, bias, first_t, second_t = weights
         grad_states, grad_vectors, grad_first, grad_offsets, grad_second, grad_bias = sums
         count, half = len(nodes) - 1, num_relations // 2
         pieces = len(grad_bias) // max(len(offsets), 1)
-        for task in prange(len(grad_bias) // D4):
+        tasks = len(grad_bias) // D4
+        for _ in range(tasks):
+            task = take(counter)
+            if task >= tasks:
+                break
             query, piece = task // pieces, task % pieces
             table, stop = query * num_relations, count * (piece + 1) // pieces
             at_hh = query * 4 * num_relations

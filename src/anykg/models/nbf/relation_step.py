@@ -17,6 +17,7 @@ from anykg.models.nbf import fast
 from anykg.models.nbf.edges import RelationalEdges
 from anykg.models.nbf.fast import flat, pieces_of
 from anykg.models.nbf.reference import EPSILON, HEAD_HEAD, HEAD_TAIL, TAIL_HEAD, TAIL_TAIL, Factors, RelationUpdate
+from anykg.threads import spread
 
 if TYPE_CHECKING:
     from anykg.models.nbf.relation_kernels import FactorWeights
@@ -115,7 +116,7 @@ class _Messages(torch.autograd.Function):
         out = states.new_zeros(queries, pieces, 4, edges.num_relations, width)
         incidence = Incidence(order.nodes, order.relations, edges.num_relations)
         weights = _weights(first, offsets, second, bias)
-        relation_kernels(width).forward(flat(states), flat(vectors), flat(out), incidence, runs, weights)
+        spread(relation_kernels(width).forward, flat(states), flat(vectors), flat(out), incidence, runs, weights)
         return (out.sum(1) if pieces > 1 else out[:, 0]).movedim(1, 0)
 
     @staticmethod
@@ -134,8 +135,8 @@ class _Messages(torch.autograd.Function):
         gradients = (grad_states, grad_vectors, grad_first, grad_offsets, grad_second, grad_bias)
         incidence = Incidence(order.nodes, order.relations, edges.num_relations)
         weights, sums = _weights(first, offsets, second, bias), Sums(*map(flat, gradients))
-        before = flat(states), flat(vectors)
-        relation_kernels(width).backward(flat(grad.movedim(1, 0)), *before, incidence, ctx.runs, weights, sums)
+        inputs = flat(grad.movedim(1, 0)), flat(states), flat(vectors)
+        spread(relation_kernels(width).backward, *inputs, incidence, ctx.runs, weights, sums)
         return (
             grad_states,
             grad_vectors.sum(1),
