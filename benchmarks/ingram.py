@@ -25,6 +25,7 @@ from anykg.models.ingram.ingram import Edges, InGram
 from anykg.seeds import generator
 from anykg.training.negatives import corrupt
 from anykg.training.spanning import resplit
+from benchmarks.busy import alone_and_busy
 from benchmarks.fresh import in_fresh_process
 
 _SAMPLES = 10
@@ -50,7 +51,13 @@ def measure() -> dict[str, float]:
         "encode, 10 samples": several,
         "encode, 10 samples / 1": several / one,
         "encode with relation graph, 10 samples / 1": several_cold / one_cold,
+        **{f"epoch, {name}": value for name, value in alone_and_busy(_busy_epoch).items()},
     }
+
+
+def _busy_epoch() -> Callable[[], None]:
+    torch.manual_seed(0)
+    return _epochs(InGram(), _graph())
 
 
 def _epoch(literal: bool) -> float:

@@ -6,37 +6,36 @@ Literal epochs are timed on a few of their steps. `measure` returns seconds and 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 
 from anykg.io.catalog import load_task
 from anykg.models.isdea.isdea import ISDEA, ISDEAConfig
+from anykg.threads import threads
 from anykg.training.adam import Adam
 from anykg.training.epoch import Batch, draw_epoch
 from anykg.training.losses import loss_of
+from benchmarks.busy import alone_and_busy
 
 
 def seconds(model: ISDEA, batches: Sequence[Batch]) -> float:
     """Time to train on the batches, as the training loop does: on one thread, but for the literal form."""
-    optimizer, threads = Adam(model.parameters()), torch.get_num_threads()
-    if model.config.form == "folded":
-        torch.set_num_threads(1)
-    start = time.perf_counter()
-    for step in batches:
-        rows = torch.from_numpy(step.rows)
-        loss = model.compiled_loss(step.graph, rows, model.recipe)
-        if loss is None:
-            loss = loss_of(model.training_scores(step.graph, rows, 0), model.recipe)
-        loss.backward()
-        optimizer.step(1e-3)
-    taken = time.perf_counter() - start
-    torch.set_num_threads(threads)
-    return taken
+    optimizer = Adam(model.parameters())
+    with threads(torch=1 if model.config.form == "folded" else None):
+        start = time.perf_counter()
+        for step in batches:
+            rows = torch.from_numpy(step.rows)
+            loss = model.compiled_loss(step.graph, rows, model.recipe)
+            if loss is None:
+                loss = loss_of(model.training_scores(step.graph, rows, 0), model.recipe)
+            loss.backward()
+            optimizer.step(1e-3)
+        return time.perf_counter() - start
 
 
 def measure() -> dict[str, float]:
-    batches = [draw() for draw in draw_epoch([load_task("EN-FR").train], ISDEA.recipe, seed=0, epoch=0)]
+    batches = _batches()
     folded = ISDEA()
     start = time.perf_counter()
     seconds(folded, batches[:1])
@@ -57,7 +56,18 @@ def measure() -> dict[str, float]:
         "folded_speedup": literal / epoch,
         "gin_epoch_seconds": whole_epoch(ISDEAConfig(gnn="gin")),
         "gat_epoch_seconds": whole_epoch(ISDEAConfig(gnn="gat")),
+        **{f"folded_epoch_{name}": value for name, value in alone_and_busy(_epoch).items()},
     }
+
+
+def _epoch() -> Callable[[], float]:
+    """One training epoch of the folded form."""
+    model, batches = ISDEA(), _batches()
+    return lambda: seconds(model, batches)
+
+
+def _batches() -> list[Batch]:
+    return [draw() for draw in draw_epoch([load_task("EN-FR").train], ISDEA.recipe, seed=0, epoch=0)]
 
 
 def main() -> None:

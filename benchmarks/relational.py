@@ -10,7 +10,7 @@ Times are the best of several, in seconds; memory is the peak of a fresh process
 timed in a process of its own, since the gigabytes that the training of the reference leaves with the allocator more
 than halve the time of its forward, which then need not ask the system for memory: that case is printed too. The graph
 is the inference graph of EN-FR if ANYKG_DATA names the folder of the benchmarks, else a random one of the same size
-(4,933 entities, 48,330 edges with inverses).
+(4,933 entities, 48,330 edges with inverses). Each work is also timed beside one busy process (`benchmarks.busy`).
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from anykg.models.nbf.trix import TRIX
 from anykg.models.nbf.ultra import Ultra, UltraConfig
 from anykg.seeds import generator
 from anykg.training.losses import self_adversarial, softmax
+from benchmarks.busy import alone_and_busy
 from benchmarks.fresh import in_fresh_process
 
 QUERIES, NEGATIVES, WIDTH, LAYERS = 16, 256, 64, 6
@@ -67,10 +68,16 @@ def measure() -> dict[str, float]:
             f"ultra_{name}_at_that_width_seconds": ultra,
             f"trix_{name}_times_ultra": trix / ultra,
         }
+    for name in ("forward", "training", "trix_forward", "trix_training"):
+        result |= {f"{name}_{key}": value for key, value in alone_and_busy(_work, name).items()}
     return result | {
         "product_gflops": rate / 1e9,
         "forward_share_of_product_rate": products / result["forward_seconds"] / rate,
     }
+
+
+def _work(name: str) -> Callable[[], object]:
+    return WORKS[name](_graph())
 
 
 def _times(name: str, before: str | None = None) -> tuple[float, float]:
