@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from anykg.models.ingram.segment import arrivals, attend, attend_reference
 from anykg.seeds import generator, torch_generator
+from anykg.threads import threads
 
 
 def _example(seed, nodes=7, edges=20, kinds=3, heads=2, width=5, dtype=torch.float32):
@@ -75,12 +76,8 @@ def test_large_logits_do_not_overflow_and_nan_is_not_hidden():
 def test_results_do_not_depend_on_the_number_of_threads():
     group, tensors = _example(3, nodes=200, edges=3000, dtype=torch.float32)
     results = []
-    before = torch.get_num_threads()
-    try:
-        for threads in (1, 2):
-            torch.set_num_threads(threads)
+    for count in (1, 3):
+        with threads(kernels=count):
             out = attend(group, *tensors, True)
             results.append([out, *torch.autograd.grad(out.square().sum(), tensors)])
-    finally:
-        torch.set_num_threads(before)
     assert all(torch.equal(one, two) for one, two in zip(*results, strict=True))

@@ -15,6 +15,7 @@ from anykg.models.nbf.published import import_ultra_weights
 from anykg.models.nbf.queries import as_queries, without_facts
 from anykg.models.nbf.ultra import Ultra, UltraConfig
 from anykg.seeds import generator
+from anykg.threads import threads
 
 SMALL = UltraConfig(width=16, relation_layers=2, entity_layers=3)
 
@@ -158,6 +159,20 @@ def test_training_gradients_equal_the_reference(model, monkeypatch):
     monkeypatch.setattr(fast, "kernels_apply", lambda states: False)
     for mine, reference in zip(ours, gradients(), strict=True):
         torch.testing.assert_close(mine, reference, atol=1e-4, rtol=1e-3)
+
+
+def test_results_do_not_depend_on_the_number_of_threads(model):
+    graph = random_graph(4)
+    rows = torch.from_numpy(graph.triplets[:6].astype(np.int64))[:, None].repeat(1, 3, 1)
+    results = []
+    for count in (1, 3):
+        model.zero_grad()
+        with threads(kernels=count):
+            scores = model.training_scores(graph, rows, 0)
+            scores.square().sum().backward()
+        results.append([scores.detach(), *(p.grad.clone() for p in model.parameters() if p.grad is not None)])
+    assert len(results[0]) > 10
+    assert all(torch.equal(one, two) for one, two in zip(*results, strict=True))
 
 
 def test_edge_weights_attribute_a_score(model):
