@@ -28,7 +28,6 @@ def test_the_graph_is_described(client: Any) -> None:
     detail = client.get(G).json()
     assert {row["name"] for row in detail["relation_list"]} == {"works for", "knows", "lives in", "based in"}
     assert detail["examples"]
-    assert detail["features"]["complete"]["available"]
 
 
 def test_search_pages_and_forgives(client: Any) -> None:

@@ -76,9 +76,12 @@ class Ask3(Strict):
 
 
 class Reason(Fact):
-    """A single fact and what it brings."""
+    """A single fact, tested by removing it."""
 
     effect: float
+    """How much smaller the lead over the runner-up is without it."""
+    lead: float
+    """The lead without it."""
 
 
 class PathReason(Shape):
@@ -99,12 +102,25 @@ class RuleReason(Shape):
     body: int | None
 
 
-class RunnerUp(Named):
-    """The next best answer."""
+class KnownAnswer(Named):
+    """An answer that the graph has."""
 
-    score: float | None
-    probability: float | None = None
-    sentence: str = ""
+    score: float
+
+
+class Contrast(Named):
+    """The best other answer that is not known, and why it is not this one."""
+
+    score: float
+    probability: float | None
+    lead: float
+    """By how much this answer scores higher; negative if the model prefers the other."""
+    tested: int
+    """Facts that were removed, one at a time."""
+    nearby: int
+    """Facts that touch the head or one of the two answers."""
+    better: list[KnownAnswer]
+    """Known answers that score higher, best first."""
 
 
 class Without(Shape):
@@ -127,9 +143,10 @@ class Explanation(Fact):
     candidates: int
     sentences: list[str]
     facts: list[Reason]
+    """Single facts that hold up the lead over the runner-up, largest effect first."""
     paths: list[PathReason]
     rules: list[RuleReason]
-    runner_up: RunnerUp | None
+    contrast: Contrast | None
     without: Without | None
     reliable: bool
     warnings: list[str]

@@ -7,13 +7,6 @@ from typing import Literal
 from anykg.web.schemas.base import Given, Named, Shape, Strict
 
 
-class Feature(Shape):
-    """Whether this installation can do something, and if not, why."""
-
-    available: bool
-    sentence: str
-
-
 class GraphSummary(Shape):
     """One of the graphs."""
 
@@ -63,8 +56,10 @@ class GraphDetail(GraphSummary):
     first_entity: str | None
     decisions_file: str
     models: list[ModelName]
-    features: dict[str, Feature]
     calibrated: bool
+    """Answers have probabilities."""
+    check: str | None
+    """The newest finished check with the present model: a job."""
 
 
 class ModelChoice(Strict):

@@ -29,9 +29,11 @@ class CompleteOrder(Strict):
 
 
 class AuditOrder(Strict):
-    """How many doubtful facts to list."""
+    """How many doubtful facts to list, and how long to look for them."""
 
     count: int = Field(default=200, ge=1, le=100_000)
+    minutes: float | None = Field(default=None, gt=0, le=600)
+    """By default 1, and 1 more for every 15,000 facts, up to 20."""
 
 
 class FitOrder(Strict):

@@ -59,6 +59,8 @@ class Decided(Shape):
     decision: Decision
     current: Decision | None
     progress: dict[str, Progress]
+    exportable: dict[str, int]
+    """Facts that an export holds now, by kind of candidates."""
 
 
 class DecisionList(Shape):
@@ -97,3 +99,5 @@ class Candidates(Shape):
     rows: list[Candidate]
     relations: list[RelationShare]
     progress: Progress
+    exportable: int
+    """Facts that an export holds now, those of earlier jobs included."""
