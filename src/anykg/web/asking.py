@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Literal
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -24,6 +26,9 @@ Asked = Literal["head", "relation", "tail"]
 Question = tuple[str | None, str | None, str | None]
 
 
+_calibration_paths: WeakKeyDictionary[LinkPredictor, dict[tuple[str, str], Path]] = WeakKeyDictionary()
+
+
 def open_column(question: Question) -> Asked | None:
     """What a question asks for; None if all three are given."""
     missing = [name for name, part in zip(COLUMNS, question, strict=True) if part is None]
@@ -40,7 +45,13 @@ def has_probabilities(graph: KnowledgeGraph, model: LinkPredictor, asked: Asked 
 def calibration_of(graph: KnowledgeGraph, model: LinkPredictor, asked: Asked | None) -> calibration.Calibration | None:
     """What turns scores into probabilities: brought by a fitted model, or kept from a check."""
     task: Literal["node", "relation"] = "relation" if asked == "relation" else "node"
-    return calibration.own(model, task) or calibration.load(calibration.place_of(graph, model, task))
+    own = calibration.own(model, task)
+    if own is not None:
+        return own
+    paths = _calibration_paths.setdefault(model, {})
+    if (graph.digest, task) not in paths:  # hashes all weights
+        paths[graph.digest, task] = calibration.place_of(graph, model, task)
+    return calibration.load(paths[graph.digest, task])
 
 
 def with_names(graph: KnowledgeGraph, row: dict[str, Any]) -> dict[str, Any]:
@@ -71,16 +82,24 @@ def predict_all(
     by_question: dict[Question, list[dict[str, Any]]] = {question: [] for question in distinct}
     for row in found["rows"]:
         by_question[distinct[row["query"] - 1]].append(with_names(graph, row))
+    left = _none_of_these(found["summary"].get("none_of_these"), distinct)
     return [
         {
             "asked": open_column(question),
             "calibrated": calibrated,
             "answers": [_answer(row) for row in by_question[question]],
-            "none_of_these": None,
+            "none_of_these": left[question],
             "warnings": [],
         }
         for question in questions
     ]
+
+
+def _none_of_these(stated: Any, questions: Sequence[Question]) -> dict[Question, float | None]:
+    """The probability that no entity of the graph answers a question, for each; the library states one or a list."""
+    if not isinstance(stated, list):
+        stated = [stated] * len(questions)
+    return dict(zip(questions, stated, strict=True))
 
 
 def score_all(
