@@ -104,7 +104,7 @@ function Fit({ graph, jobs, start, reload, report }) {
   const fitted = done && result.value;
   return html`<section class="card stack" aria-label="Fit"><h2>What fitting would bring</h2>
     <p>The shipped model has never seen this graph. Fitting learns from its facts: it hides some of them, asks rules, embeddings and the shipped model for those, and weighs each by how well it finds them.</p>
-    ${fitted ? html`<${Brought} fitted=${fitted} graph=${graph} reload=${reload} />` : html`<div class="versus"><span>now</span>${report ? html`<${Bar} value=${report.summary.overall.mrr.value} text=${`MRR ${report.summary.overall.mrr.value.toFixed(2)}`} />` : html`<span class="muted small">not checked yet</span>`}
+    ${fitted ? html`<${Brought} fitted=${fitted} graph=${graph} reload=${reload} />` : html`<div class="versus"><span>now, MRR</span>${report ? html`<${Bar} value=${report.summary.overall.mrr.value} text=${report.summary.overall.mrr.value.toFixed(2)} />` : html`<span class="muted small">not checked yet</span>`}
       <span class="muted">fitted</span><span class="muted small">differs from graph to graph; a fit of a minute or two measures it</span></div>`}
     ${active ? html`<${JobProgress} job=${active} onStop=${() => stopJob(active)} />` : html`<form class="row" style="align-items:end" onSubmit=${(event) => {
       event.preventDefault();
@@ -121,7 +121,7 @@ function Brought({ fitted, graph, reload }) {
   const columns = rows.length ? Object.keys(rows[0]).filter((name) => rows.some((row) => row[name] !== null)) : [];
   return html`<div class="stack">
     <p class="note good">${fitted.summary.sentence}</p>
-    <div class="versus">${bars.map(([text, row]) => html`<span>${text}</span><${Bar} value=${row.mrr} text=${`MRR ${row.mrr.toFixed(2)}`} />`)}</div>
+    <div class="versus">${bars.map(([text, row]) => html`<span>${text}, MRR</span><${Bar} value=${row.mrr} text=${row.mrr.toFixed(2)} />`)}</div>
     ${columns.length > 0 && html`<details><summary>What each part brings</summary><div class="table-box" tabindex="0" role="region" aria-label="What each part brings"><table><caption class="unseen">What each part brings</caption><thead><tr>${columns.map((name) => html`<th class=${typeof rows[0][name] === "number" ? "right" : ""}>${name.replaceAll("_", " ")}</th>`)}</tr></thead>
       <tbody>${rows.map((row) => html`<tr>${columns.map((name) => html`<td class=${typeof row[name] === "number" ? "right" : "wrap"}>${cell(row[name])}</td>`)}</tr>`)}</tbody></table></div></details>`}
     ${graph.models.length > 1 && html`<${ModelChoice} graph=${graph} reload=${reload} />`}</div>`;
