@@ -155,7 +155,7 @@ def measure(graph: str, seconds: float, clients: tuple[int, ...]) -> None:
             for count in clients:
                 found = load(server, requests, count, seconds)
                 print(
-                    f"{kind}, {count} clients: median {found['median_ms']:.0f} ms, 99% within {found['p99_ms']:.0f} ms, "
+                    f"{kind}, {count} clients: median {found['median_ms']:.0f} ms, p99 {found['p99_ms']:.0f} ms, "
                     f"{found['requests'] / seconds:.0f} a second, {found['not_200']} refused",
                     flush=True,
                 )

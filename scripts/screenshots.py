@@ -2,8 +2,8 @@
 
     python scripts/screenshots.py OUT [--docs] [--only VIEW]
 
-Starts a server on `atlas` without some of its facts, so that the pictures show true facts being found. With --docs only
-the pictures of docs/serve.md are made, small enough to be kept.
+Starts a server on `atlas`, and on `atlas` without some of its facts, so that the pictures show true facts being found.
+With --docs only the pictures of docs/serve.md are made, small enough to be kept.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FLAGS = [
 ]  # fmt: skip
 SIZES = {"desktop": {"width": 1280, "height": 800}, "phone": {"width": 390, "height": 844}}
 FACT = {"head": "Malta", "relation": "in UN regional group", "tail": "Western European and Others Group"}
-HIDDEN = 100
+GAPS, HIDDEN = "atlas-with-gaps", 100
 """Facts that are left out of the graph beside that one."""
 VIEWS = {
     "start": {"view": "ask"},
@@ -41,7 +41,7 @@ VIEWS = {
     "explore": {"view": "explore", "at": "Malta"},
     "explore-open": {"view": "explore", "at": "Malta", "open": '["Maltese"]',
                      "predict": '["Malta", "in UN regional group", "out"]'},
-    "health": {"view": "health"},
+    "health": {"view": "health", "g": "atlas"},
     "review": {"view": "review"},
     "review-list": {"view": "review", "mode": "list"},
     "audit": {"view": "review", "source": "audit"},
@@ -56,11 +56,23 @@ DOCS = [("ask", "desktop"), ("why", "desktop"), ("explore-open", "desktop"), ("h
 def server() -> Iterator[str]:
     """A server on most of `atlas`; yields its address with the token."""
     with tempfile.TemporaryDirectory() as data:
-        graph = Path(data) / "atlas.tsv"
+        graph = Path(data) / f"{GAPS}.tsv"
         write_most_of_atlas(graph)
-        command = [sys.executable, "-m", "anykg", "serve", str(graph), "--no-browser", "--port", "0", "--data", data]
+        command = [
+            sys.executable,
+            "-m",
+            "anykg",
+            "serve",
+            str(graph),
+            "atlas",
+            "--no-browser",
+            "--port",
+            "0",
+            "--data",
+            data,
+        ]
         environment = os.environ | {"XDG_CACHE_HOME": data, "PYTHONUNBUFFERED": "1"}
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+        process = subprocess.Popen([*command, "--data", data], stdout=subprocess.PIPE, text=True, env=environment)
         assert process.stdout is not None
         try:
             yield next(found[0] for line in process.stdout if (found := re.search(r"http://\S+", line)))
@@ -88,10 +100,10 @@ def settle(page: Page, view: str) -> None:
 
 
 def wait_for_jobs(page: Page) -> None:
-    """Run the check and look for facts, so that every view has something to show."""
-    script = """async (kind) => {
+    """Run the checks and look for facts, so that every view has something to show."""
+    script = """async ([graph, kind]) => {
       const body = JSON.stringify({complete: {count: 100}, audit: {count: 50, minutes: 0.5}}[kind] || {});
-      const made = await fetch(`/api/v1/graphs/atlas/${kind}`, {method: "POST", body,
+      const made = await fetch(`/api/v1/graphs/${graph}/${kind}`, {method: "POST", body,
         headers: {"content-type": "application/json"}}).then((r) => r.json());
       for (;;) {
         const job = await fetch(`/api/v1/jobs/${made.id}`).then((r) => r.json());
@@ -99,8 +111,9 @@ def wait_for_jobs(page: Page) -> None:
         await new Promise((resolve) => setTimeout(resolve, 500));
       }
     }"""
-    for kind in ("check", "complete", "audit"):
-        state = page.evaluate(script, kind)
+    identifier = page.evaluate("fetch('/api/v1/graphs').then((r) => r.json()).then((r) => r.graphs[0].id)")
+    for graph, kind in ((identifier, "check"), ("atlas", "check"), (identifier, "complete"), (identifier, "audit")):
+        state = page.evaluate(script, [graph, kind])
         assert state == "done", f"{kind}: {state}"
 
 
@@ -128,7 +141,11 @@ def main() -> None:
                 for name, query in VIEWS.items():
                     if (arguments.docs and (name, size) not in DOCS) or not name.startswith(arguments.only):
                         continue
-                    page.goto(f"{root}?{urlencode({'g': 'atlas'} | query)}")
+                    if name == "why" and size == "desktop":  # with the contrast below the drawing
+                        page.set_viewport_size(viewport | {"height": 1080})
+                    else:
+                        page.set_viewport_size(viewport)
+                    page.goto(f"{root}?{urlencode(query)}")
                     settle(page, name)
                     page.evaluate(HIDE_PATHS)
                     suffix = "" if arguments.docs and size == "desktop" else f"-{size}"

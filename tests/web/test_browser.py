@@ -125,10 +125,14 @@ def test_ask_explain_and_go_back(page: Any, server: Running, prepared: None) -> 
     assert other.locator("li.reason").count() > 0
     page.locator(".drawing svg .node").first.wait_for()
     assert page.locator(".drawing .edge.asked").count() > 0
-    chip = page.locator(".chip").first
-    chip.click()
-    assert chip.get_attribute("aria-pressed") == "true"
-    assert "via=" in page.url or "shape=" in page.url
+    page.get_by_label("Only through").select_option(index=1)
+    until(page, "document.querySelectorAll('.drawing .dim').length > 0")
+    assert "via=" in page.url
+    page.get_by_role("button", name="Show all").click()
+    page.get_by_label("Only along").select_option(index=1)
+    until(page, "document.querySelectorAll('.drawing .dim').length > 0")
+    assert "shape=" in page.url
+    assert "via=" not in page.url
     page.get_by_role("heading", name="Without these facts").wait_for()
     page.go_back()
     page.locator(".answer").first.wait_for()

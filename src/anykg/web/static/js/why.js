@@ -57,9 +57,10 @@ function Reasons({ graph, why, route }) {
       ${!why.reliable && html`<p class="note warn small">Removing these facts does no more than removing random ones nearby: do not rely on this explanation.</p>`}
     </section>
     ${facts.length > 0 ? html`<section class="stack tight" aria-label="Drawing">
-      ${(entities.length > 1 || shapes.length > 1) && html`<div class="stack tight">
-        ${entities.length > 1 && html`<div class="row small"><span class="muted">Only through</span><div class="chips">${entities.slice(0, 12).map((entity) => html`<button type="button" class="chip" key=${entity.name} aria-pressed=${route.via === entity.name ? "true" : "false"} onClick=${() => toggle("via", entity.name)}>${show(entity)}</button>`)}</div></div>`}
-        ${shapes.length > 1 && html`<div class="row small"><span class="muted">Only the shape</span><div class="chips">${shapes.map((shape) => html`<button type="button" class="chip" key=${shape} aria-pressed=${route.shape === shape ? "true" : "false"} onClick=${() => toggle("shape", shape)}>${shape}</button>`)}</div></div>`}
+      ${(entities.length > 1 || shapes.length > 1) && html`<div class="row small why-filters">
+        ${entities.length > 1 && html`<label class="row">Only through <${Pick} value=${route.via} any="any entity" options=${entities.map((entity) => [entity.name, show(entity)])} onPick=${(value) => change({ via: value }, { replace: true })} /></label>`}
+        ${shapes.length > 1 && html`<label class="row">Only along <${Pick} value=${route.shape} any="any shape of path" options=${shapes.map((shape) => [shape, shape])} onPick=${(value) => change({ shape: value }, { replace: true })} /></label>`}
+        ${filtered && html`<button type="button" class="button small" onClick=${() => change({ via: null, shape: null }, { replace: true })}>Show all</button>`}
       </div>`}
       <${Drawing} asked=${asked} paths=${why.paths} facts=${facts} lit=${lit} onNode=${(name) => entities.some((entity) => entity.name === name) && toggle("via", name)}
         label=${`Drawing of ${plural(facts.length, "fact")} that support the answer; the lists below say the same in words.`} />
@@ -75,6 +76,11 @@ function Reasons({ graph, why, route }) {
       <${Without} why=${why} />
     </div>
     ${why.warnings.map((text) => html`<p class="note warn small">${text}</p>`)}`;
+}
+
+function Pick({ value, any, options, onPick }) {
+  return html`<select class="select" value=${value || ""} onChange=${(event) => onPick(event.target.value || null)}>
+    <option value="">${any}</option>${options.map(([name, text]) => html`<option key=${name} value=${name}>${text}</option>`)}</select>`;
 }
 
 const signed = (value) => `${value > 0 ? "+" : value < 0 ? "−" : "±"}${Math.abs(value).toFixed(2)}`;
