@@ -192,6 +192,9 @@ def test_review_by_keyboard_with_undo(page: Any, server: Running, prepared: None
     with page.expect_download() as download:
         page.get_by_role("link", name="Download").click()
     assert Path(download.value.path()).read_text().count("\n") == 1
+    page.get_by_label("Format").select_option("quickstatements")
+    page.get_by_role("link", name="Download").click()
+    page.get_by_role("alert").filter(has_text="Wikidata").wait_for()  # not a download that fails in silence
 
 
 def test_an_audit_is_reviewed(page: Any, server: Running) -> None:

@@ -160,7 +160,7 @@ def test_none_of_these_is_passed_on(client: Any, monkeypatch: pytest.MonkeyPatch
 
         def to_dict(self) -> dict[str, Any]:
             found = self.found.to_dict()
-            return found | {"summary": found["summary"] | {"none_of_these": [0.25]}}
+            return found | {"summary": found["summary"] | {"none_of_these": [{"query": 1, "probability": 0.25}]}}
 
     monkeypatch.setattr(anykg, "predict", lambda *given, **options: WithNone(real(*given, **options)))
     found = client.post(f"{G}/predict", {"head": "Person 1", "relation": "works for"}).json()

@@ -96,10 +96,11 @@ def predict_all(
 
 
 def _none_of_these(stated: Any, questions: Sequence[Question]) -> dict[Question, float | None]:
-    """The probability that no entity of the graph answers a question, for each; the library states one or a list."""
-    if not isinstance(stated, list):
-        stated = [stated] * len(questions)
-    return dict(zip(questions, stated, strict=True))
+    """By question, the probability that no entity of the graph answers it; rows of (query from 1, probability)."""
+    found: dict[Question, float | None] = dict.fromkeys(questions)
+    for row in stated or ():
+        found[questions[row["query"] - 1]] = row["probability"]
+    return found
 
 
 def score_all(

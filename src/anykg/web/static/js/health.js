@@ -63,7 +63,7 @@ function Report({ report, again }) {
       <p>${report.summary.sentence}</p>
       <p class="muted small">True facts that are missing from the graph count as errors here, so the real figures are higher.</p>
       ${report.warnings.map((text) => html`<p class="note warn small">${text}</p>`)}
-      ${report.summary.floors && html`<p class="small">${Object.entries(report.summary.floors).map(([name, value]) => `${name}: MRR ${Number(value.value ?? value).toFixed(2)}`).join("; ")}.</p>`}
+      ${report.summary.comparison && html`<p class="small">${report.summary.comparison}</p>`}
       ${again && html`<div><button type="button" class="button small" onClick=${again}>Check again</button></div>`}
     </div>
     <div class="card stack"><h2>By relation</h2><p class="muted small">How often the right answer comes first, with its 95% interval, and the number of hidden facts.</p>
@@ -101,11 +101,13 @@ function Fit({ graph, jobs, start, reload, report }) {
   const [minutes, setMinutes] = useState("2");
   const [error, setError] = useState(null);
   const run = () => start("fit", { minutes: Number(minutes) }).then(() => setError(null), setError);
+  const measure = () => start("check", { fit: Number(minutes) }).then(() => setError(null), setError);
+  const checking = jobs.some((job) => job.kind === "check" && isActive(job));
   const fitted = done && result.value;
   return html`<section class="card stack" aria-label="Fit"><h2>What fitting would bring</h2>
     <p>The shipped model has never seen this graph. Fitting learns from its facts: it hides some of them, asks rules, embeddings and the shipped model for those, and weighs each by how well it finds them.</p>
-    ${fitted ? html`<${Brought} fitted=${fitted} graph=${graph} reload=${reload} />` : html`<div class="versus"><span>now, MRR</span>${report ? html`<${Bar} value=${report.summary.overall.mrr.value} text=${report.summary.overall.mrr.value.toFixed(2)} />` : html`<span class="muted small">not checked yet</span>`}
-      <span class="muted">fitted</span><span class="muted small">differs from graph to graph; a fit of a minute or two measures it</span></div>`}
+    ${fitted ? html`<${Brought} fitted=${fitted} />` : html`<${Expected} report=${report} measure=${checking ? null : measure} />`}
+    ${graph.models.length > 1 && html`<${ModelChoice} graph=${graph} reload=${reload} />`}
     ${active ? html`<${JobProgress} job=${active} onStop=${() => stopJob(active)} />` : html`<form class="row" style="align-items:end" onSubmit=${(event) => {
       event.preventDefault();
       run();
@@ -115,7 +117,18 @@ function Fit({ graph, jobs, start, reload, report }) {
   </section>`;
 }
 
-function Brought({ fitted, graph, reload }) {
+// Before a fit: the model now, baselines, and a fitted model on the same hidden facts if that was measured.
+function Expected({ report, measure }) {
+  if (!report) return html`<p class="muted small">Run the check first: it says how good the answers are now.</p>`;
+  const rows = (group) => report.rows.filter((row) => row.group === group);
+  const bars = [...rows("floor").map((row) => [row.name, row.mrr]), ["now", report.summary.overall.mrr.value], ...rows("fitted").map((row) => [row.name, row.mrr])];
+  return html`<div class="stack tight"><p class="muted small">Mean reciprocal rank of hidden facts; 1 is perfect.</p>
+    <div class="versus">${bars.map(([name, value]) => html`<span>${name}</span><${Bar} value=${value} text=${value.toFixed(2)} />`)}
+      ${!rows("fitted").length && html`<span class="muted">fitted</span><span class="row"><span class="muted small">not measured yet</span>
+        ${measure && html`<button type="button" class="button small" onClick=${measure}>Measure it</button>`}</span>`}</div></div>`;
+}
+
+function Brought({ fitted }) {
   const rows = fitted.rows;
   const bars = [["zero-shot", "as shipped"], ["mixed", "fitted"]].map(([name, text]) => [text, rows.find((row) => row.component === name)]).filter(([, row]) => row);
   const columns = rows.length ? Object.keys(rows[0]).filter((name) => rows.some((row) => row[name] !== null)) : [];
@@ -123,8 +136,7 @@ function Brought({ fitted, graph, reload }) {
     <p class="note good">${fitted.summary.sentence}</p>
     <div class="versus">${bars.map(([text, row]) => html`<span>${text}, MRR</span><${Bar} value=${row.mrr} text=${row.mrr.toFixed(2)} />`)}</div>
     ${columns.length > 0 && html`<details><summary>What each part brings</summary><div class="table-box" tabindex="0" role="region" aria-label="What each part brings"><table><caption class="unseen">What each part brings</caption><thead><tr>${columns.map((name) => html`<th class=${typeof rows[0][name] === "number" ? "right" : ""}>${name.replaceAll("_", " ")}</th>`)}</tr></thead>
-      <tbody>${rows.map((row) => html`<tr>${columns.map((name) => html`<td class=${typeof row[name] === "number" ? "right" : "wrap"}>${cell(row[name])}</td>`)}</tr>`)}</tbody></table></div></details>`}
-    ${graph.models.length > 1 && html`<${ModelChoice} graph=${graph} reload=${reload} />`}</div>`;
+      <tbody>${rows.map((row) => html`<tr>${columns.map((name) => html`<td class=${typeof row[name] === "number" ? "right" : "wrap"}>${cell(row[name])}</td>`)}</tr>`)}</tbody></table></div></details>`}</div>`;
 }
 
 const cell = (value) => (typeof value === "number" && !Number.isInteger(value) ? value.toFixed(3) : value === true ? "yes" : value === false || value === null || value === undefined ? "" : String(value));

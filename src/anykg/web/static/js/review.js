@@ -1,6 +1,6 @@
 // Review: proposed facts, accepted or rejected one by one, by keyboard, with undo.
 import { html, useEffect, useMemo, useRef, useState } from "../vendor/preact-htm.module.js";
-import { ofGraph } from "./api.js";
+import { file, ofGraph } from "./api.js";
 import { Bar, Empty, Failure, JobProgress, Link, Loading, Triple, announce, count, exploreOf, key, percent, plural, show, stopJob, useLoaded, whyOf } from "./parts.js";
 import { change, useKept } from "./state.js";
 
@@ -228,8 +228,24 @@ function Export({ graph, count: total, source }) {
   const [format, setFormat] = useState("tsv");
   const wrong = source === "audit";
   const address = `/api/v1/graphs/${encodeURIComponent(graph.id)}/export?format=${format}${wrong ? "&verdict=reject" : ""}`;
+  const [error, setError] = useState(null);
+  useEffect(() => setError(null), [format, source]);
+  // Fetched first: a browser would not say why a download failed.
+  const download = async (event) => {
+    event.preventDefault();
+    try {
+      const { blob, name } = await file(address);
+      const link = Object.assign(document.createElement("a"), { href: URL.createObjectURL(blob), download: name });
+      link.click();
+      setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+      setError(null);
+    } catch (problem) {
+      setError(problem);
+    }
+  };
   return html`<div class="card stack tight"><h2>Export</h2><p class="muted small">${wrong ? "Known facts that were found wrong." : "All accepted facts."} Decisions are kept in <code class="wrap">${graph.decisions_file}</code>.</p>
     <div class="field"><label for="export-format">Format</label><select id="export-format" class="select" value=${format} onChange=${(event) => setFormat(event.target.value)}>
       <option value="tsv">TSV</option><option value="nquads">N-Quads with provenance</option><option value="quickstatements">QuickStatements</option><option value="kgx">KGX edges</option><option value="jsonl">All decisions (JSON lines)</option></select></div>
-    ${total || format === "jsonl" ? html`<a class="button" href=${address} download>Download${format === "jsonl" ? "" : ` (${count(total)})`}</a>` : html`<p class="muted small">Nothing is ${wrong ? "found wrong" : "accepted"} yet.</p>`}</div>`;
+    ${total || format === "jsonl" ? html`<a class="button" href=${address} download onClick=${download}>Download${format === "jsonl" ? "" : ` (${count(total)})`}</a>` : html`<p class="muted small">Nothing is ${wrong ? "found wrong" : "accepted"} yet.</p>`}
+    <${Failure} error=${error} /></div>`;
 }
