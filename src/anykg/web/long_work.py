@@ -46,10 +46,21 @@ def _fit(graph: KnowledgeGraph, model: str, settings: dict[str, Any], _: Path, p
     fitted = anykg.fit(graph, progress=progress, **accepted_by(anykg.fit, settings))
     table = [dict(row) for row in fitted.config.table]
     by_name = {row["component"]: row for row in table}
+    parts = {name: row["mrr"] for name, row in by_name.items() if name != "mixed"}
     sentence = "Fitted."
-    if "mixed" in by_name and "zero-shot" in by_name:
-        before, after = by_name["zero-shot"]["mrr"], by_name["mixed"]["mrr"]
-        sentence = f"On hidden facts of this graph the mean reciprocal rank rose from {before:.2f} to {after:.2f}."
+    if "mixed" in by_name and parts:
+        after = by_name["mixed"]["mrr"]
+        if "zero-shot" in parts:
+            before = f"from {parts['zero-shot']:.2f} to {after:.2f}"
+            sentence = f"On hidden facts of this graph the mean reciprocal rank rose {before}."
+            if after <= parts["zero-shot"]:
+                sentence = f"Fitting brought nothing here: the mean reciprocal rank on hidden facts went {before}."
+        else:
+            best = max(parts, key=lambda name: parts[name])
+            sentence = (
+                f"On hidden facts of this graph the mean reciprocal rank is {after:.2f}; of the best part, {best}, "
+                f"{parts[best]:.2f}."
+            )
     summary = {"sentence": sentence, "out": settings["out"]}
     return {"command": "fit", "summary": summary, "rows": table, "warnings": []}
 

@@ -54,7 +54,7 @@ class Answers(Shape):
     """The answers have probabilities; otherwise scores."""
     answers: list[Answer]
     none_of_these: float | None
-    """The probability that no entity of the graph is the answer."""
+    """The probability that no entity (or relation) of the graph, beyond the known answers, is an answer."""
     rejected: int
     """Answers that were rejected earlier and are left out."""
     trust: Trust | None

@@ -96,7 +96,7 @@ function Answers({ graph, value, named, k, known, jobs, start, stale }) {
         <span class="actions"><${Link} to=${whyOf(graph.id, one)} class="button small" aria-label=${`Why ${show(shown(one))}?`}>Why?</${Link}></span>
       </li>`)}
       ${value.none_of_these !== null && value.none_of_these !== undefined && html`<li class="answer">
-        <span class="rank" aria-hidden="true">–</span><span class="name muted">none of the entities in this graph</span><${Bar} value=${value.none_of_these} kind="none" /><span class="actions"></span></li>`}
+        <span class="rank" aria-hidden="true">–</span><span class="name muted">none of these: nothing else in this graph</span><${Bar} value=${value.none_of_these} kind="none" /><span class="actions"></span></li>`}
     </ol>`}
     <div class="row apart">
       <p class="muted small">${value.rejected > 0 && `${plural(value.rejected, "rejected answer is", "rejected answers are")} left out. `}${value.trust?.sentence || ""}</p>

@@ -130,11 +130,12 @@ function Expected({ report, measure }) {
 
 function Brought({ fitted }) {
   const rows = fitted.rows;
-  const bars = [["zero-shot", "as shipped"], ["mixed", "fitted"]].map(([name, text]) => [text, rows.find((row) => row.component === name)]).filter(([, row]) => row);
+  const names = { "zero-shot": "as shipped", mixed: "fitted: all mixed" };
+  const bars = rows.filter((row) => typeof row.mrr === "number").map((row) => [names[row.component] || row.component, row.mrr]);
   const columns = rows.length ? Object.keys(rows[0]).filter((name) => rows.some((row) => row[name] !== null)) : [];
   return html`<div class="stack">
     <p class="note good">${fitted.summary.sentence}</p>
-    <div class="versus">${bars.map(([text, row]) => html`<span>${text}, MRR</span><${Bar} value=${row.mrr} text=${row.mrr.toFixed(2)} />`)}</div>
+    <div class="versus">${bars.map(([text, value]) => html`<span>${text}</span><${Bar} value=${value} text=${value.toFixed(2)} />`)}</div>
     ${columns.length > 0 && html`<details><summary>What each part brings</summary><div class="table-box" tabindex="0" role="region" aria-label="What each part brings"><table><caption class="unseen">What each part brings</caption><thead><tr>${columns.map((name) => html`<th class=${typeof rows[0][name] === "number" ? "right" : ""}>${name.replaceAll("_", " ")}</th>`)}</tr></thead>
       <tbody>${rows.map((row) => html`<tr>${columns.map((name) => html`<td class=${typeof row[name] === "number" ? "right" : "wrap"}>${cell(row[name])}</td>`)}</tr>`)}</tbody></table></div></details>`}</div>`;
 }
