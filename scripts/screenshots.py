@@ -49,7 +49,7 @@ VIEWS = {
 HIDE_PATHS = "document.querySelectorAll('code').forEach((c) => { c.textContent = c.textContent.split('/').at(-1); })"
 """Paths of the machine that makes the pictures do not belong into them."""
 DOCS = [("ask", "desktop"), ("why", "desktop"), ("explore-open", "desktop"), ("health", "desktop"),
-        ("review", "desktop"), ("ask", "phone")]  # fmt: skip
+        ("review", "desktop")]  # fmt: skip
 
 
 @contextmanager
