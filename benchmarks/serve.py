@@ -1,7 +1,8 @@
-"""Load on `anykg serve`: how long predict and search take with 1, 8 and 32 clients, the first answer, and memory.
+"""Load on `anykg serve`: the first answer after the start, predict and search with 1, 8 and 32 clients, and memory.
 
-    python -m benchmarks.serve EN-FR --seconds 60
-    python -m benchmarks.serve --million          # a graph of 1,000,000 facts: memory after searches and predictions
+    python -m benchmarks.serve                    # EN-FR's inference graph, then a graph of 1,000,000 facts
+    python -m benchmarks.serve --seconds 5 --only load
+    python -m benchmarks.serve --only million
 
 Figures are of this machine; nothing else should be running.
 """
@@ -45,6 +46,15 @@ class Server(NamedTuple):
     @property
     def megabytes(self) -> float:
         return psutil.Process(self.pid).memory_info().rss / 2**20
+
+    @property
+    def peak_megabytes(self) -> float:
+        """The largest resident size so far; where the system does not tell, the present one."""
+        try:
+            lines = Path(f"/proc/{self.pid}/status").read_text().splitlines()
+        except OSError:
+            return self.megabytes
+        return next((int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM")), self.megabytes)
 
 
 @contextmanager
@@ -132,25 +142,39 @@ def million_facts(folder: Path) -> Path:
     return path
 
 
+def measure(graph: str, seconds: float, clients: tuple[int, ...]) -> None:
+    """Serve a graph and print how it does."""
+    with serving(graph) as server:
+        summary = server.ask("GET", "/graphs")[1]["graphs"][0]
+        name = summary["id"]
+        print(
+            f"{summary['facts']:,} facts: first answer {first_answer(server, name):.1f} s after the start, "
+            f"{server.megabytes:,.0f} MB"
+        )
+        for kind, requests in questions(server, name).items():
+            for count in clients:
+                found = load(server, requests, count, seconds)
+                print(
+                    f"{kind}, {count} clients: median {found['median_ms']:.0f} ms, p99 {found['p99_ms']:.0f} ms, "
+                    f"{found['requests'] / seconds:.0f} a second, {found['not_200']} refused",
+                    flush=True,
+                )
+        print(f"peak {server.peak_megabytes:,.0f} MB", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("graph", nargs="?", default="EN-FR")
-    parser.add_argument("--seconds", type=float, default=60)
-    parser.add_argument("--million", action="store_true")
+    parser.add_argument("--seconds", type=float, default=60, help="for each case")
+    parser.add_argument("--only", choices=("load", "million"))
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        graph = str(million_facts(Path(folder))) if arguments.million else arguments.graph
-        with serving(graph) as server:
-            name = server.ask("GET", "/graphs")[1]["graphs"][0]["id"]
-            print(f"first answer after {first_answer(server, name):.1f} s, {server.megabytes:,.0f} MB")
-            for kind, requests in questions(server, name).items():
-                for clients in CLIENTS:
-                    found = load(server, requests, clients, arguments.seconds)
-                    print(
-                        f"{kind}, {clients} clients: median {found['median_ms']:.0f} ms, 99% within "
-                        f"{found['p99_ms']:.0f} ms, {found['requests'] / arguments.seconds:.0f} a second, "
-                        f"{found['not_200']} refused, {server.megabytes:,.0f} MB"
-                    )
+    if arguments.only != "million":
+        print(f"== {arguments.graph}")
+        measure(arguments.graph, arguments.seconds, CLIENTS)
+    if arguments.only != "load":
+        print("== 1,000,000 facts")
+        with tempfile.TemporaryDirectory() as folder:
+            measure(str(million_facts(Path(folder))), arguments.seconds, (1, 8))
 
 
 if __name__ == "__main__":

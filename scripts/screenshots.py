@@ -1,15 +1,16 @@
 """Screenshots of every view of `anykg serve`, for the docs and for looking at them.
 
-    python scripts/screenshots.py OUT [--docs] [--address URL]
+    python scripts/screenshots.py OUT [--docs] [--only VIEW]
 
-Starts a server on `atlas` with a folder of its own unless --address (with its token) names a running one. With --docs
-only the pictures of docs/serve.md are made, small enough to be kept.
+Starts a server on `atlas`, and on `atlas` without some of its facts, so that the pictures show true facts being found.
+With --docs only the pictures of docs/serve.md are made, small enough to be kept.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import random
 import re
 import subprocess
 import sys
@@ -27,40 +28,66 @@ FLAGS = [
     "--disable-component-update", "--disable-sync",
 ]  # fmt: skip
 SIZES = {"desktop": {"width": 1280, "height": 800}, "phone": {"width": 390, "height": 844}}
-FACT = {"head": "Kosovo", "relation": "in UN regional group", "tail": "Eastern European Group"}
+FACT = {"head": "Malta", "relation": "in UN regional group", "tail": "Western European and Others Group"}
+GAPS, HIDDEN = "atlas-with-gaps", 100
+"""Facts that are left out of the graph beside that one."""
 VIEWS = {
     "start": {"view": "ask"},
-    "ask": {"view": "ask", "head": "Kosovo", "relation": "in UN regional group"},
+    "ask": {"view": "ask", "head": FACT["head"], "relation": FACT["relation"]},
     "ask-known": {"view": "ask", "relation": "member of", "tail": "European Union"},
     "ask-unknown": {"view": "ask", "head": "Kosvo", "relation": "borders"},
     "score": {"view": "ask"} | FACT,
     "why": {"view": "why"} | FACT,
-    "explore": {"view": "explore", "at": "Kosovo"},
-    "explore-open": {"view": "explore", "at": "Kosovo", "open": '["Albania"]',
-                     "predict": '["Kosovo", "borders", "out"]'},
-    "health": {"view": "health"},
+    "explore": {"view": "explore", "at": "Malta"},
+    "explore-open": {"view": "explore", "at": "Malta", "open": '["Maltese"]',
+                     "predict": '["Malta", "in UN regional group", "out"]'},
+    "health": {"view": "health", "g": "atlas"},
     "review": {"view": "review"},
     "review-list": {"view": "review", "mode": "list"},
+    "audit": {"view": "review", "source": "audit"},
 }  # fmt: skip
 HIDE_PATHS = "document.querySelectorAll('code').forEach((c) => { c.textContent = c.textContent.split('/').at(-1); })"
 """Paths of the machine that makes the pictures do not belong into them."""
 DOCS = [("ask", "desktop"), ("why", "desktop"), ("explore-open", "desktop"), ("health", "desktop"),
-        ("review", "desktop"), ("ask", "phone")]  # fmt: skip
+        ("review", "desktop")]  # fmt: skip
 
 
 @contextmanager
 def server() -> Iterator[str]:
-    """A server on `atlas`; yields its address with the token."""
+    """A server on most of `atlas`; yields its address with the token."""
     with tempfile.TemporaryDirectory() as data:
-        command = [sys.executable, "-m", "anykg", "serve", "--no-browser", "--port", "0", "--data", data]
+        graph = Path(data) / f"{GAPS}.tsv"
+        write_most_of_atlas(graph)
+        command = [
+            sys.executable,
+            "-m",
+            "anykg",
+            "serve",
+            str(graph),
+            "atlas",
+            "--no-browser",
+            "--port",
+            "0",
+            "--data",
+            data,
+        ]
         environment = os.environ | {"XDG_CACHE_HOME": data, "PYTHONUNBUFFERED": "1"}
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+        process = subprocess.Popen([*command, "--data", data], stdout=subprocess.PIPE, text=True, env=environment)
         assert process.stdout is not None
         try:
             yield next(found[0] for line in process.stdout if (found := re.search(r"http://\S+", line)))
         finally:
             process.terminate()
             process.wait()
+
+
+def write_most_of_atlas(path: Path) -> None:
+    """Write `atlas` without FACT and without some others drawn at random."""
+    import anykg
+
+    rows = anykg.read_graph("atlas").to_polars().rows()
+    hidden = {tuple(FACT.values()), *random.Random(0).sample(rows, HIDDEN)}
+    path.write_text("".join("\t".join(row) + "\n" for row in rows if row not in hidden), encoding="utf-8")
 
 
 def settle(page: Page, view: str) -> None:
@@ -73,10 +100,10 @@ def settle(page: Page, view: str) -> None:
 
 
 def wait_for_jobs(page: Page) -> None:
-    """Run the check and look for facts, so that every view has something to show."""
-    script = """async (kind) => {
-      const body = kind === "complete" ? JSON.stringify({count: 100}) : "{}";
-      const made = await fetch(`/api/v1/graphs/atlas/${kind}`, {method: "POST", body,
+    """Run the checks and look for facts, so that every view has something to show."""
+    script = """async ([graph, kind]) => {
+      const body = JSON.stringify({complete: {count: 100}, audit: {count: 50, minutes: 0.5}}[kind] || {});
+      const made = await fetch(`/api/v1/graphs/${graph}/${kind}`, {method: "POST", body,
         headers: {"content-type": "application/json"}}).then((r) => r.json());
       for (;;) {
         const job = await fetch(`/api/v1/jobs/${made.id}`).then((r) => r.json());
@@ -84,8 +111,9 @@ def wait_for_jobs(page: Page) -> None:
         await new Promise((resolve) => setTimeout(resolve, 500));
       }
     }"""
-    for kind in ("check", "complete"):
-        state = page.evaluate(script, kind)
+    identifier = page.evaluate("fetch('/api/v1/graphs').then((r) => r.json()).then((r) => r.graphs[0].id)")
+    for graph, kind in ((identifier, "check"), ("atlas", "check"), (identifier, "complete"), (identifier, "audit")):
+        state = page.evaluate(script, [graph, kind])
         assert state == "done", f"{kind}: {state}"
 
 
@@ -94,11 +122,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("out", type=Path)
     parser.add_argument("--docs", action="store_true")
-    parser.add_argument("--address")
     parser.add_argument("--only", default="")
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
-    with sync_playwright() as playwright, server() if not arguments.address else _given(arguments.address) as address:
+    with sync_playwright() as playwright, server() as address:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         root = address.split("?")[0]
         first = browser.new_page()
@@ -114,7 +141,11 @@ def main() -> None:
                 for name, query in VIEWS.items():
                     if (arguments.docs and (name, size) not in DOCS) or not name.startswith(arguments.only):
                         continue
-                    page.goto(f"{root}?{urlencode({'g': 'atlas'} | query)}")
+                    if name == "why" and size == "desktop":  # with the contrast below the drawing
+                        page.set_viewport_size(viewport | {"height": 1080})
+                    else:
+                        page.set_viewport_size(viewport)
+                    page.goto(f"{root}?{urlencode(query)}")
                     settle(page, name)
                     page.evaluate(HIDE_PATHS)
                     suffix = "" if arguments.docs and size == "desktop" else f"-{size}"
@@ -122,11 +153,6 @@ def main() -> None:
                     page.screenshot(path=arguments.out / f"{name}{suffix}.png", full_page=not arguments.docs)
                 context.close()
         browser.close()
-
-
-@contextmanager
-def _given(address: str) -> Iterator[str]:
-    yield address
 
 
 if __name__ == "__main__":

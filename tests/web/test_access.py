@@ -174,7 +174,7 @@ async def one_search(server: Running, number: int) -> str:
 
 
 def test_a_flood_of_searches_is_served_or_refused(server: Running) -> None:
-    """All connections are opened at once; those beyond the limit are told so."""
+    """All connections are opened at once; nearly all are served in turn, in bounded memory."""
     before = memory(server)
 
     async def flood() -> list[str]:
@@ -183,7 +183,7 @@ def test_a_flood_of_searches_is_served_or_refused(server: Running) -> None:
     seen = Counter(asyncio.run(flood()))
     more = memory(server) - before
     print(dict(seen), f"{more:.0f} MB more")
-    assert seen["200"] > 0
+    assert seen["200"] >= 0.9 * SEARCHES, seen
     assert not set(seen) - {"200", "503", "ConnectionResetError", "IndexError"}, seen
     assert more < 100 + 0.03 * SEARCHES
     assert ask(server, "GET", PATH, WITH_TOKEN)[0] == 200

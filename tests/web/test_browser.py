@@ -29,7 +29,8 @@ VIEWS: list[dict[str, str]] = [
     {"view": "ask"},
     {"view": "ask", "head": "Kosovo", "relation": "borders"},
     {"view": "ask", "head": "Kosvo", "relation": "borders"},
-    {"view": "why", "head": "Kosovo", "relation": "in UN regional group", "tail": "Eastern European Group"},
+    {"view": "ask", "head": "Malta", "relation": "uses currency", "tail": "Euro"},
+    {"view": "why", "head": "Malta", "relation": "uses currency", "tail": "Euro"},
     {"view": "explore", "at": "Kosovo"},
     {"view": "health"},
     {"view": "review"},
@@ -111,19 +112,27 @@ def prepared(server: Running) -> None:
 
 def test_ask_explain_and_go_back(page: Any, server: Running, prepared: None) -> None:
     show(page, server)
-    choose(page, "Head", "kosov")
+    choose(page, "Head", "malta")
     choose(page, "Relation", "un reg")
     page.get_by_role("listitem").first.wait_for()
-    assert "Eastern European Group" in page.locator(".answer").first.inner_text()
+    assert "Western European and Others Group" in page.locator(".answer").first.inner_text()
     assert re.search(r"\d%", page.locator(".answer .value").first.inner_text())
-    page.get_by_role("link", name="Why Eastern European Group?").click()
-    page.get_by_role("heading", name="Why Kosovo").wait_for()
+    page.get_by_role("link", name="Why Western European and Others Group?").click()
+    page.get_by_role("heading", name="Why Malta").wait_for()
+    page.get_by_text("it was hidden to explain it").wait_for()
+    other = page.locator("section", has=page.get_by_role("heading", name=re.compile("And not|prefers")))
+    assert re.search(r"Without one of these facts the lead is", other.inner_text())
+    assert other.locator("li.reason").count() > 0
     page.locator(".drawing svg .node").first.wait_for()
     assert page.locator(".drawing .edge.asked").count() > 0
-    chip = page.locator(".chip").first
-    chip.click()
-    assert chip.get_attribute("aria-pressed") == "true"
-    assert "via=" in page.url or "shape=" in page.url
+    page.get_by_label("Only through").select_option(index=1)
+    until(page, "document.querySelectorAll('.drawing .dim').length > 0")
+    assert "via=" in page.url
+    page.get_by_role("button", name="Show all").click()
+    page.get_by_label("Only along").select_option(index=1)
+    until(page, "document.querySelectorAll('.drawing .dim').length > 0")
+    assert "shape=" in page.url
+    assert "via=" not in page.url
     page.get_by_role("heading", name="Without these facts").wait_for()
     page.go_back()
     page.locator(".answer").first.wait_for()
@@ -182,6 +191,26 @@ def test_review_by_keyboard_with_undo(page: Any, server: Running, prepared: None
     assert (lines[0]["reviewer"], lines[0]["note"]) == ("Ada", "seen in a book")
     with page.expect_download() as download:
         page.get_by_role("link", name="Download").click()
+    assert Path(download.value.path()).read_text().count("\n") == 1
+    page.get_by_label("Format").select_option("quickstatements")
+    page.get_by_role("link", name="Download").click()
+    page.get_by_role("alert").filter(has_text="Wikidata").wait_for()  # not a download that fails in silence
+
+
+def test_an_audit_is_reviewed(page: Any, server: Running) -> None:
+    page.goto(f"{server.root}/?{urlencode({'g': 'people', 'view': 'review', 'source': 'audit'})}")
+    page.get_by_label("How many").select_option("50")
+    page.get_by_label("Minutes").select_option("0.2")
+    page.get_by_role("button", name="Look for doubtful facts").click()
+    page.get_by_role("progressbar", name="Auditing known facts").wait_for()
+    page.reload()  # the job goes on
+    page.get_by_text("0 of 50 decided").wait_for()
+    assert page.locator(".candidate p").first.inner_text(), "a doubtful fact comes with its reason"
+    page.get_by_role("button", name="Wrong").click()
+    page.get_by_text("1 of 50 decided").wait_for()
+    page.get_by_text("0 correct, 1 wrong").wait_for()
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Download (1)").click()
     assert Path(download.value.path()).read_text().count("\n") == 1
 
 

@@ -28,7 +28,6 @@ def test_the_graph_is_described(client: Any) -> None:
     detail = client.get(G).json()
     assert {row["name"] for row in detail["relation_list"]} == {"works for", "knows", "lives in", "based in"}
     assert detail["examples"]
-    assert detail["features"]["complete"]["available"]
 
 
 def test_search_pages_and_forgives(client: Any) -> None:
@@ -94,6 +93,78 @@ def test_an_explanation_names_facts_of_the_graph(client: Any) -> None:
     for path in found["paths"]:
         for fact in path["facts"]:
             assert tuple(fact[part]["name"] for part in ("head", "relation", "tail")) in graph
+
+
+def test_an_explanation_contrasts_the_answer_with_the_runner_up(client: Any) -> None:
+    found = client.post(f"{G}/explain", {"head": "Person 1", "relation": "works for", "tail": "Firm 1"}).json()
+    contrast, singles = found["contrast"], found["facts"]
+    assert contrast["name"] not in ("Firm 1", "Person 1")
+    assert contrast["lead"] == pytest.approx(found["score"] - contrast["score"], abs=1e-4)
+    assert 0 < contrast["tested"] <= contrast["nearby"]
+    assert singles
+    assert [one["effect"] for one in singles] == sorted((one["effect"] for one in singles), reverse=True)
+    for one in singles:
+        assert one["lead"] == pytest.approx(contrast["lead"] - one["effect"], abs=1e-3)
+    graph = client.state.collection.get("people").graph.to_polars().rows()
+    assert all(tuple(one[part]["name"] for part in ("head", "relation", "tail")) in graph for one in singles)
+
+
+def test_a_fitted_model_answers_again_after_a_restart(client: Any, tmp_path: Path) -> None:
+    from anykg.web.served import Collection
+
+    path = tmp_path / "tree.tsv"
+    path.write_text("".join(f"a{i}\tr\tb{i % 7}\na{i}\ts\ta{i // 2}\nb{i % 7}\tt\ta{i}\n" for i in range(150)))
+    collection = client.state.collection
+    shipped = collection.add(str(path)).model_name
+    fact = {"head": "a1", "relation": "r", "tail": "b2"}
+    client.post("/graphs/tree/decisions", fact | {"id": "no", "verdict": "reject", "source": "complete"})
+    job = wait(client, client.post("/graphs/tree/fit", {"minutes": 0.05}).json())
+    assert job["state"] == "done", job["error"]
+    assert job["settings"]["negatives"] == 1
+    assert client.get("/graphs/tree").json()["model"] == "fitted-1"
+
+    def restarted(model: str | None = None, source: Path = path) -> str:
+        return Collection(collection.data, model=model).add(str(source)).model_name
+
+    assert restarted() == "fitted-1"
+    assert restarted(model=shipped) == shipped, "as asked for"
+    other = tmp_path / "other.tsv"
+    other.write_text(path.read_text() + "a3\tr\tb1\n")
+    assert restarted(source=other) == shipped, "it was fitted to another graph"
+    assert client.http.put("/api/v1/graphs/tree/model", json={"model": shipped}).status_code == 200
+    assert restarted() == shipped, "the last choice is kept"
+
+
+def test_an_audit_ends_in_review(client: Any) -> None:
+    job = wait(client, client.post(f"{G}/audit", {"count": 5, "minutes": 0.05}).json())
+    assert job["state"] == "done", job["error"]
+    page = client.get(f"{G}/candidates", params={"source": "audit"}).json()
+    graph = client.state.collection.get("people").graph.to_polars().rows()
+    fact = tuple(page["rows"][0][part]["name"] for part in ("head", "relation", "tail"))
+    assert len(page["rows"]) == 5
+    assert fact in graph
+    names = dict(zip(("head", "relation", "tail"), fact, strict=True))
+    made = client.post(f"{G}/decisions", names | {"id": "a", "verdict": "reject", "source": "audit"}).json()
+    assert made["exportable"] == {"complete": 0, "audit": 1}
+    assert client.get(f"{G}/export", params={"verdict": "reject"}).text == "\t".join(fact) + "\n"
+
+
+def test_none_of_these_is_passed_on(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    import anykg
+
+    real = anykg.predict
+
+    class WithNone:
+        def __init__(self, found: Any) -> None:
+            self.found = found
+
+        def to_dict(self) -> dict[str, Any]:
+            found = self.found.to_dict()
+            return found | {"summary": found["summary"] | {"none_of_these": [{"query": 1, "probability": 0.25}]}}
+
+    monkeypatch.setattr(anykg, "predict", lambda *given, **options: WithNone(real(*given, **options)))
+    found = client.post(f"{G}/predict", {"head": "Person 1", "relation": "works for"}).json()
+    assert found["none_of_these"] == 0.25
 
 
 @pytest.mark.parametrize(

@@ -26,8 +26,9 @@ from anykg.web.uploads import TooLarge
 
 STATIC = Path(__file__).parent / "static"
 ROOT = "/api/v1"
-MOST_REQUESTS = 1000
-"""Under way at once, streams included."""
+INSIDE, OUTSIDE, STREAMS = 256, 16_384, 256
+"""Requests under way at once, requests that wait for that, and streams of events."""
+WAITING_SECONDS = 60.0
 log = logging.getLogger("anykg.web")
 
 
@@ -59,7 +60,8 @@ def create_app(state: State, *, token: str, port: int, hosts: Iterable[str] = LO
         return FileResponse(STATIC / "index.html", headers={"cache-control": "no-cache"})
 
     limited = BodyLimit(app, upload=state.uploads.limit, upload_path=f"{ROOT}/uploads")
-    return Access(Gate(limited, most=MOST_REQUESTS), token=token, port=port, hosts=hosts)
+    gate = Gate(limited, inside=INSIDE, outside=OUTSIDE, streams=STREAMS, seconds=WAITING_SECONDS)
+    return Access(gate, token=token, port=port, hosts=hosts)
 
 
 class _Static(StaticFiles):

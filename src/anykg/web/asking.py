@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -16,31 +16,17 @@ from anykg.graph.graph import KnowledgeGraph
 from anykg.models.base import LinkPredictor
 from anykg.progress import Progress, ignore
 from anykg.web.decisions import Triple
-from anykg.web.explore import named
 
 FEW_FACTS = 10
 """Hidden facts of a relation below which a share says little."""
-CONTRASTED = 20
-"""Answers among which the runner-up is looked for."""
+LISTED = 20
+"""Best answers among which the probability of a fact is looked up."""
 COLUMNS = ("head", "relation", "tail")
 Asked = Literal["head", "relation", "tail"]
 Question = tuple[str | None, str | None, str | None]
 
-FEATURES = {
-    "fit": "Fitting needs a newer version of anykg.",
-    "schema": "The schema needs a newer version of anykg.",
-    "audit": "Auditing known facts needs a newer version of anykg.",
-    "complete": "",
-}
 
-
-def features() -> dict[str, dict[str, Any]]:
-    """Which parts of the public API are there, with a sentence for those that are not."""
-    found = {}
-    for name, sentence in FEATURES.items():
-        available = hasattr(anykg, name)
-        found[name] = {"available": available, "sentence": "" if available else sentence}
-    return found
+_calibration_paths: WeakKeyDictionary[LinkPredictor, dict[tuple[str, str], Path]] = WeakKeyDictionary()
 
 
 def open_column(question: Question) -> Asked | None:
@@ -59,7 +45,13 @@ def has_probabilities(graph: KnowledgeGraph, model: LinkPredictor, asked: Asked 
 def calibration_of(graph: KnowledgeGraph, model: LinkPredictor, asked: Asked | None) -> calibration.Calibration | None:
     """What turns scores into probabilities: brought by a fitted model, or kept from a check."""
     task: Literal["node", "relation"] = "relation" if asked == "relation" else "node"
-    return calibration.own(model, task) or calibration.load(calibration.place_of(graph, model, task))
+    own = calibration.own(model, task)
+    if own is not None:
+        return own
+    paths = _calibration_paths.setdefault(model, {})
+    if (graph.digest, task) not in paths:  # hashes all weights
+        paths[graph.digest, task] = calibration.place_of(graph, model, task)
+    return calibration.load(paths[graph.digest, task])
 
 
 def with_names(graph: KnowledgeGraph, row: dict[str, Any]) -> dict[str, Any]:
@@ -90,16 +82,25 @@ def predict_all(
     by_question: dict[Question, list[dict[str, Any]]] = {question: [] for question in distinct}
     for row in found["rows"]:
         by_question[distinct[row["query"] - 1]].append(with_names(graph, row))
+    left = _none_of_these(found["summary"].get("none_of_these"), distinct)
     return [
         {
             "asked": open_column(question),
             "calibrated": calibrated,
             "answers": [_answer(row) for row in by_question[question]],
-            "none_of_these": None,
+            "none_of_these": left[question],
             "warnings": [],
         }
         for question in questions
     ]
+
+
+def _none_of_these(stated: Any, questions: Sequence[Question]) -> dict[Question, float | None]:
+    """By question, the probability that no entity of the graph answers it; rows of (query from 1, probability)."""
+    found: dict[Question, float | None] = dict.fromkeys(questions)
+    for row in stated or ():
+        found[questions[row["query"] - 1]] = row["probability"]
+    return found
 
 
 def score_all(
@@ -135,7 +136,7 @@ def probabilities(
         return stated
     pooled = found(np.array([row["score"] for row in rows], np.float32))
     questions: list[Question] = [(head, relation, None) for head, relation, _ in facts]
-    answered = predict_all(graph, model, questions, k=CONTRASTED, known=False, calibrated=True)
+    answered = predict_all(graph, model, questions, k=LISTED, known=False, calibrated=True)
     result: list[float | None] = []
     for (_, _, tail), answer, value in zip(facts, answered, pooled, strict=True):
         there = [one["probability"] for one in answer["answers"] if one["tail"]["name"] == tail]
@@ -150,7 +151,7 @@ def _answer(row: dict[str, Any]) -> dict[str, Any]:
 
 def schema(graph: KnowledgeGraph) -> dict[str, Any]:
     """What the graph says of its relations; for `graph.derive`."""
-    found = getattr(anykg, "schema")(graph)  # noqa: B009 - not in every version
+    found = anykg.schema(graph)
     return {
         "relations": [
             {
@@ -183,173 +184,3 @@ def trust(report: dict[str, Any] | None, graph: KnowledgeGraph, relation: str) -
     if facts < FEW_FACTS:
         sentence += " That is few facts: take it as a hint."
     return {"facts": facts, "first": first, "sentence": sentence}
-
-
-def explain(
-    graph: KnowledgeGraph, model: LinkPredictor, fact: Triple, check: Callable[[], None] = lambda: None
-) -> dict[str, Any]:
-    """Why the model believes a fact, with names and labels for everything that is drawn.
-
-    `check` raises if nobody waits for the answer any more.
-    """
-    result = anykg.explain(graph, *fact, model=model)
-    check()
-    found = result.explanation
-    ranked = predict_all(
-        graph,
-        model,
-        [(fact[0], fact[1], None)],
-        k=CONTRASTED,
-        known=True,
-        calibrated=has_probabilities(graph, model, "tail"),
-        progress=lambda done, total: check(),
-    )[0]["answers"]
-    here = next((one for one in ranked if one["tail"]["name"] == fact[2]), None)
-    other = next((one for one in ranked if one["tail"]["name"] != fact[2] and not one["known"]), None)
-    removed, draws = found.removal, found.random
-    mean = sum(one.score for one in draws) / len(draws) if draws else None
-    words = _Words(graph, *(int(part) for part in found.triplet))
-    rules = [
-        {
-            "text": words.rule(match.facts),
-            "facts": [words.triple(row) for row in match.facts],
-            "support": match.support,
-            "body": match.body,
-        }
-        for match in found.matches
-    ]
-    return {
-        **words.triple(found.triplet),
-        "known": found.known,
-        "score": found.score,
-        "probability": here["probability"] if here and not found.known else None,
-        "rank": found.rank,
-        "candidates": found.candidates,
-        "sentences": words.sentences(found.matches),
-        "facts": [],
-        "paths": [
-            {
-                "facts": [words.triple(row) for row in path.facts],
-                "nodes": [named(graph.entities, int(node)) for node in path.nodes],
-                "effect": path.effect,
-                "shape": words.shape(path.facts, path.nodes),
-            }
-            for path in found.paths
-        ],
-        "rules": rules,
-        "runner_up": None
-        if other is None
-        else other["tail"] | {"score": other["score"], "probability": other["probability"]},
-        "without": {
-            "count": len(removed.facts),
-            "score": removed.score,
-            "rank": removed.rank,
-            "random_score": mean,
-            "random_rank": sum(one.rank for one in draws) / len(draws) if draws else None,
-        }
-        if len(removed.facts)
-        else None,
-        "reliable": not len(removed.facts) or mean is None or removed.score < mean,
-        "warnings": list(result.warnings),
-    }
-
-
-class _Words:
-    """Facts around one triplet, told in the graph's words."""
-
-    def __init__(self, graph: KnowledgeGraph, head: int, relation: int, tail: int) -> None:
-        self.graph, self.head, self.relation, self.tail = graph, head, relation, tail
-
-    def triple(self, row: Any) -> dict[str, Any]:
-        """A fact with names and labels."""
-        first, kind, last = (int(part) for part in row)
-        ends = (named(self.graph.entities, first), named(self.graph.relations, kind), named(self.graph.entities, last))
-        return dict(zip(COLUMNS, ends, strict=True))
-
-    def rule(self, facts: Any) -> str:
-        """The facts with letters for entities: X borders Z, Z in group Y: X in group Y."""
-        letters = {self.head: "X", self.tail: "Y"}
-        free = iter("ZWVUTSRQ")
-        told = []
-        for row in [*facts, (self.head, self.relation, self.tail)]:
-            first, kind, last = (int(part) for part in row)
-            for entity in (first, last):
-                if entity not in letters:
-                    letters[entity] = next(free, "N")
-            told.append(f"{letters[first]} {self.graph.relations.label(kind)} {letters[last]}")
-        return f"{', '.join(told[:-1])} ⇒ {told[-1]}"
-
-    def shape(self, facts: Any, nodes: Any) -> str:
-        """The relations of a path, with their directions."""
-        steps = []
-        for row, node in zip(facts, nodes[1:], strict=True):
-            label = self.graph.relations.label(int(row[1]))
-            steps.append(f"{label} →" if int(row[2]) == int(node) else f"← {label}")
-        return " · ".join(steps)
-
-    def sentences(self, matches: Any) -> list[str]:
-        """The rule that holds most often, told with names."""
-        counted = [match for match in matches if match.body]
-        if not counted:
-            return []
-        best = max(counted, key=lambda match: match.share)
-        graph = self.graph
-        told = [
-            f"{graph.entities.label(int(h))} {graph.relations.label(int(r))} {graph.entities.label(int(t))}"
-            for h, r, t in best.facts
-        ]
-        return [f"{' and '.join(told)}; of {best.body:,} such pairs {best.support:,} agree."]
-
-
-# -- long work: (graph, model, settings, folder, progress) -> what the result file of a job holds ---------------------
-
-LongWork = Callable[[KnowledgeGraph, str, dict[str, Any], Path, Progress], dict[str, Any]]
-
-
-def _check(graph: KnowledgeGraph, model: str, settings: dict[str, Any], _: Path, progress: Progress) -> dict[str, Any]:
-    result: dict[str, Any] = anykg.check(graph, model=model, progress=progress, **settings).to_dict()
-    return result
-
-
-def _complete(
-    graph: KnowledgeGraph, model: str, settings: dict[str, Any], folder: Path, progress: Progress
-) -> dict[str, Any]:
-    wanted = accepted_by(anykg.complete, settings)
-    loaded = anykg.load_model(model)
-    result: dict[str, Any] = anykg.complete(
-        graph, model=loaded, state=folder / "state.npz", progress=progress, **wanted
-    ).to_dict()
-    facts = [(row["head"], row["relation"], row["tail"]) for row in result["rows"]]
-    stated = probabilities(graph, loaded, facts, result["rows"])
-    rows = [row | {"probability": value} for row, value in zip(result["rows"], stated, strict=True)]
-    return result | {"rows": rows}
-
-
-def _audit(graph: KnowledgeGraph, model: str, settings: dict[str, Any], _: Path, progress: Progress) -> dict[str, Any]:
-    function = getattr(anykg, "audit")  # noqa: B009 - not in every version
-    wanted = accepted_by(function, settings | {"model": model})
-    result: dict[str, Any] = function(graph, progress=progress, **wanted).to_dict()
-    return result
-
-
-def _fit(graph: KnowledgeGraph, model: str, settings: dict[str, Any], _: Path, progress: Progress) -> dict[str, Any]:
-    del model  # the foundation model is the shipped one: a fitted model is not fitted again
-    function = getattr(anykg, "fit")  # noqa: B009 - not in every version
-    fitted = function(graph, progress=progress, **accepted_by(function, settings))
-    table = [dict(row) for row in fitted.config.table]
-    by_name = {row["component"]: row for row in table}
-    sentence = "Fitted."
-    if "mixed" in by_name and "zero-shot" in by_name:
-        before, after = by_name["zero-shot"]["mrr"], by_name["mixed"]["mrr"]
-        sentence = f"On hidden facts of this graph the mean reciprocal rank rose from {before:.2f} to {after:.2f}."
-    summary = {"sentence": sentence, "out": settings["out"]}
-    return {"command": "fit", "summary": summary, "rows": table, "warnings": []}
-
-
-def accepted_by(function: Callable[..., Any], settings: dict[str, Any]) -> dict[str, Any]:
-    """The settings that a function takes; others are left out."""
-    parameters = inspect.signature(function).parameters
-    return {name: value for name, value in settings.items() if name in parameters}
-
-
-LONG_WORK: dict[str, LongWork] = {"check": _check, "complete": _complete, "audit": _audit, "fit": _fit}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -13,24 +14,52 @@ DRAINED = 512 << 20
 
 
 class Gate:
-    """Answers 503 at once while too many requests are under way."""
+    """Lets a bounded number of requests in; others wait outside, in order, and are refused if there are too many.
 
-    def __init__(self, app: Any, *, most: int) -> None:
-        self.app, self.most, self.active = app, most, 0
+    A request that waits has not been read yet: it costs its connection and no more. Streams of events stay open for
+    long, so they are counted apart and never wait.
+    """
+
+    def __init__(self, app: Any, *, inside: int, outside: int, streams: int, seconds: float) -> None:
+        self.app, self.outside, self.streams, self.seconds = app, outside, streams, seconds
+        self._room = asyncio.Semaphore(inside)
+        self._waiting = self._streaming = 0
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
-        """Pass a request on if there is room for it."""
+        """Pass a request on once there is room for it; answer 503 if that takes too long."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
+        elif scope["path"].endswith("/events"):
+            await self._stream(scope, receive, send)
+        elif await self._enter():
+            try:
+                await self.app(scope, receive, send)
+            finally:
+                self._room.release()
+        else:
+            await _busy(send)
+
+    async def _stream(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
+        if self._streaming >= self.streams:
+            await _busy(send)
             return
-        if self.active >= self.most:
-            await _answer(send, 503, "Too many requests are under way; try again in a moment.", (b"retry-after", b"1"))
-            return
-        self.active += 1
+        self._streaming += 1
         try:
             await self.app(scope, receive, send)
         finally:
-            self.active -= 1
+            self._streaming -= 1
+
+    async def _enter(self) -> bool:
+        if self._waiting >= self.outside:
+            return False
+        self._waiting += 1
+        try:
+            await asyncio.wait_for(self._room.acquire(), self.seconds)
+        except TimeoutError:
+            return False
+        finally:
+            self._waiting -= 1
+        return True
 
 
 class BodyLimit:
@@ -84,6 +113,10 @@ async def _drain(receive: Any) -> None:
         message = await receive()
         dropped += len(message.get("body", b""))
         more = message["type"] == "http.request" and message.get("more_body", False)
+
+
+async def _busy(send: Any) -> None:
+    await _answer(send, 503, "Too many requests are under way; try again in a moment.", (b"retry-after", b"1"))
 
 
 async def _refuse(send: Any, limit: int) -> None:

@@ -77,7 +77,9 @@ class Job:
             "kind": self.order.kind,
             "graph": self.order.graph,
             "model": self.order.model,
-            "settings": self.order.settings,
+            "settings": {  # negatives may be thousands
+                name: len(value) if name == "negatives" else value for name, value in self.order.settings.items()
+            },
             "state": self.state,
             "done": self.done,
             "total": self.total,

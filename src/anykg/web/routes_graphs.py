@@ -7,8 +7,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Depends, File, Form, Path, Query, Request, UploadFile
 
 from anykg import __version__
-from anykg.errors import UnknownName
-from anykg.web import asking, schemas
+from anykg.web import asking, reasons, schemas
 from anykg.web.decisions import Triple
 from anykg.web.explore import entity_view, facts_page, groups_of, named, neighbourhood
 from anykg.web.served import Served
@@ -51,7 +50,8 @@ async def graph(served: Graph, state: Held, request: Request) -> dict[str, Any]:
 
     def work() -> dict[str, Any]:
         calibrated = asking.has_probabilities(served.graph, served.model, "tail")
-        return served.detail() | {"features": asking.features(), "calibrated": calibrated}
+        check = state.newest_check(served)
+        return served.detail() | {"calibrated": calibrated, "check": check.id if check else None}
 
     found: dict[str, Any] = await state.read(request, work)
     return found
@@ -62,7 +62,7 @@ async def model(served: Graph, state: Held, request: Request, choice: schemas.Mo
     """Answer with another model."""
 
     def work() -> dict[str, Any]:
-        served.use(choice.model)
+        state.collection.use(served, choice.model)
         return served.summary()
 
     found: dict[str, Any] = await state.read(request, work)
@@ -228,7 +228,7 @@ async def score(served: Graph, state: Held, request: Request, given: schemas.Fac
 
 @router.post("/graphs/{graph}/explain", response_model=schemas.Explanation, responses=PROBLEMS, tags=["ask"])
 async def explain(served: Graph, state: Held, request: Request, fact: schemas.Ask3) -> dict[str, Any]:
-    """Why the model believes a fact: single facts, paths, rules, and what happens without them."""
+    """Why the model believes a fact: single facts, paths, rules, the runner-up, and what happens without them."""
 
     def resolve() -> Triple:
         return (
@@ -239,7 +239,7 @@ async def explain(served: Graph, state: Held, request: Request, fact: schemas.As
 
     names = await state.read(request, resolve)
     found: dict[str, Any] = await state.compute(
-        request, lambda batch: asking.explain(served.graph, served.model, names, batch.check), EXPLAIN_SECONDS
+        request, lambda batch: reasons.explain(served.graph, served.model, names, batch.check), EXPLAIN_SECONDS
     )
     return found
 
@@ -247,8 +247,6 @@ async def explain(served: Graph, state: Held, request: Request, fact: schemas.As
 @router.get("/graphs/{graph}/schema", response_model=schemas.GraphSchema, responses=PROBLEMS, tags=["ask"])
 async def schema(served: Graph, state: Held, request: Request) -> dict[str, Any]:
     """What the graph says of its relations: functional, symmetric, inverse, and which kinds of entities they join."""
-    if not asking.features()["schema"]["available"]:
-        raise UnknownName("schema in this version of anykg", served.name)
     found: dict[str, Any] = await state.compute(request, lambda _: served.graph.derive(asking.schema), PREDICT_SECONDS)
     return found
 

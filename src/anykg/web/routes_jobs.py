@@ -11,7 +11,7 @@ from fastapi import APIRouter, Path, Request
 from fastapi.responses import StreamingResponse
 
 from anykg.errors import InputError, UnknownName
-from anykg.web import asking, schemas
+from anykg.web import schemas
 from anykg.web.jobs import ENDED, Job, Kind
 from anykg.web.routes_graphs import PROBLEMS, Graph, Held
 from anykg.web.served import Served
@@ -64,6 +64,7 @@ async def fit(served: Graph, state: Held, order: schemas.FitOrder | None = None)
     wanted = order or schemas.FitOrder()
     folder = state.collection.fitted_folder(served.graph.digest)
     number = 1 + len(state.collection.fitted(served.graph.digest))
+    served.decisions.refresh()
     settings = {
         "minutes": wanted.minutes,
         "out": str(folder / f"fitted-{number}"),
@@ -130,9 +131,6 @@ async def stop(state: Held, job: JobName) -> dict[str, Any]:
 
 def start(state: State, served: Served, kind: Kind, settings: dict[str, Any]) -> dict[str, Any]:
     """Order a job about a graph with its present model."""
-    features = asking.features()
-    if kind in features and not features[kind]["available"]:
-        raise InputError(features[kind]["sentence"])
     return state.jobs.start(state.order(served, kind, settings)).public()
 
 

@@ -51,7 +51,7 @@ async def candidates(
             raise UnknownName("candidates (start a job first)", source)
         served.decisions.refresh()
         rows, current = _rows(state, served, found), served.decisions.current()
-        measure = "plausibility" if found.order.kind == "audit" else "probability"
+        measure = "plausibility" if source_of(found) == "audit" else "probability"
         relations = Counter(row["relation"] for row in rows)
         wanted = known_name(served, "relation", relation) if relation else None
         kept = [
@@ -72,6 +72,7 @@ async def candidates(
                 for name, count in relations.most_common()
             ],
             "progress": _progress(rows, current),
+            "exportable": len(_exported(served, source_of(found))),
         }
 
     result: dict[str, Any] = await state.read(request, work)
@@ -126,7 +127,13 @@ async def decide(served: Graph, state: Held, request: Request, given: schemas.Ne
             job = state.jobs.latest(source, served.graph.digest)
             if job is not None:
                 progress[source] = _progress(_rows(state, served, job), served.decisions.current())
-        return {"decision": asdict(kept), "current": asdict(current) if current else None, "progress": progress}
+        exportable = {source: len(_exported(served, source)) for source in ("complete", "audit")}
+        return {
+            "decision": asdict(kept),
+            "current": asdict(current) if current else None,
+            "progress": progress,
+            "exportable": exportable,
+        }
 
     found: dict[str, Any] = await state.read(request, work)
     return found
@@ -149,18 +156,27 @@ async def exported(
         served.decisions.refresh()
         if format == "jsonl":
             return export(served.decisions.history(), format)
-        of_audit = verdict == "reject"
-        chosen = [
-            one
-            for one in served.decisions.current().values()
-            if one.verdict == verdict and (one.source == "audit") == of_audit
-        ]
-        return export(chosen, format)
+        return export(_exported(served, "audit" if verdict == "reject" else "complete"), format)
 
     found = await state.read(request, work)
     name = f"{served.id}-{'wrong' if verdict == 'reject' else 'accepted'}{found.suffix}"
     headers = {"content-disposition": f'attachment; filename="{name}"'}
     return Response(found.content, media_type=found.media_type, headers=headers)
+
+
+def source_of(job: Job) -> Literal["complete", "audit"]:
+    """What kind of candidates a job found."""
+    return "audit" if job.order.kind == "audit" else "complete"
+
+
+def _exported(served: Served, source: Literal["complete", "audit"]) -> list[Decision]:
+    """New facts that were accepted; for an audit, known facts that were found wrong."""
+    of_audit = source == "audit"
+    return [
+        one
+        for one in served.decisions.current().values()
+        if one.verdict == ("reject" if of_audit else "accept") and (one.source == "audit") == of_audit
+    ]
 
 
 def _rows(state: State, served: Served, job: Job) -> list[dict[str, Any]]:

@@ -80,7 +80,8 @@ def serve(
             served = collection.add(name, **(reading or {}))
             say(
                 f"{served.name}: {served.graph.num_triplets:,} facts, {served.graph.num_entities:,} entities, "
-                f"{served.graph.num_relations:,} relations; decisions in {served.decisions.path}"
+                f"{served.graph.num_relations:,} relations; answered by {served.model_name}; "
+                f"decisions in {served.decisions.path}"
             )
     except BaseException:
         listening.close()
@@ -132,7 +133,7 @@ def _socket(host: str, port: int | None) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     problem: OSError | None = None
     for number in [port] if port is not None else [*range(FIRST_PORT, FIRST_PORT + TRIED_PORTS), 0]:
-        found = socket.socket(family, socket.SOCK_STREAM)
+        found = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # asyncio sets TCP_NODELAY only then
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             found.bind((host, number))

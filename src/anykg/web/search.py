@@ -22,14 +22,15 @@ LONGEST_QUERY = 200
 LEAST_OVERLAP = 0.5
 """Share of the query's trigrams below which a name is not similar."""
 MOST_SIMILAR = 50
-KEPT_QUERIES = 256
+KEPT_QUERIES, KEPT_MATCHES = 256, 4_000_000
+"""How many queries are kept with what they found, and how many matches in all."""
 WORD_BREAKS = r"[\s_\-/#:.,()'\"|]"
 
 
 class Found(NamedTuple):
     """One page of matches."""
 
-    ids: np.ndarray  # int64 [M]
+    ids: np.ndarray  # int32 [M]
     total: int
     similar: bool
     """These are similar spellings: nothing contains the text."""
@@ -55,6 +56,7 @@ class SearchIndex:
         self._guard = threading.Lock()
         self._trigrams: list[_Trigrams] | None = None
         self._kept: OrderedDict[str, tuple[np.ndarray, bool]] = OrderedDict()
+        self._kept_matches = 0
 
     def search(self, query: str, *, offset: int = 0, limit: int = 20) -> Found:
         """Matches number `offset` to `offset + limit`; an empty query lists everything, most facts first."""
@@ -64,13 +66,21 @@ class SearchIndex:
             if kept is not None:
                 self._kept.move_to_end(wanted)
         if kept is None:
-            kept = self._matches(wanted)
-            with self._guard:
-                self._kept[wanted] = kept
-                while len(self._kept) > KEPT_QUERIES:
-                    self._kept.popitem(last=False)
+            found, similar = self._matches(wanted)
+            kept = found.astype(np.int32), similar
+            self._keep(wanted, kept)
         ids, similar = kept
         return Found(ids[offset : offset + limit], len(ids), similar)
+
+    def _keep(self, wanted: str, kept: tuple[np.ndarray, bool]) -> None:
+        """Remember what a query found, and forget the queries that were not asked for longest."""
+        with self._guard:
+            if wanted in self._kept:  # another thread was faster
+                return
+            self._kept[wanted] = kept
+            self._kept_matches += len(kept[0])
+            while len(self._kept) > KEPT_QUERIES or (self._kept_matches > KEPT_MATCHES and len(self._kept) > 1):
+                self._kept_matches -= len(self._kept.popitem(last=False)[1][0])
 
     def _matches(self, wanted: str) -> tuple[np.ndarray, bool]:
         if not wanted:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import re
 import threading
 from collections.abc import Iterator
@@ -13,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anykg.answers.calibration import digest_of
+from anykg.atomic import write_json
 from anykg.errors import DataError, InputError, UnknownName, nearest
 from anykg.io.catalog import load_graph, locate
 from anykg.models.store import DEFAULT_MODEL, load_model
@@ -25,8 +28,12 @@ if TYPE_CHECKING:
     from anykg.models.base import LinkPredictor
 
 MOST_GRAPHS = 16
+CHOICE_FILE = "chosen.json"
+log = logging.getLogger("anykg.web")
 SHOWN_RELATIONS = 1000
-EXAMPLES = 4
+EXAMPLES, MOST_TRIED = 2, 16
+SEVERAL = 1.5
+"""Facts per entity from which on a relation usually has several answers."""
 
 
 @dataclass
@@ -118,6 +125,7 @@ class Collection:
         """`data` is a folder for what belongs to graphs without a folder of their own."""
         self.data, self._decisions = data, decisions
         self._model_name = model or DEFAULT_MODEL
+        self._model_is_given = model is not None
         self._model: LinkPredictor | None = None
         self._graphs: dict[str, Served] = {}
         self._guard = threading.Lock()
@@ -153,8 +161,29 @@ class Collection:
             )
             for fitted in self.fitted(graph.digest):
                 served.models[fitted.name] = str(fitted)
+            if not self._model_is_given:
+                self._use_fitted(served)
             self._graphs[identifier] = served
         return served
+
+    def use(self, served: Served, name: str) -> None:
+        """Answer with another of a graph's models, also after a restart."""
+        served.use(name)
+        if len(served.models) > 1:
+            write_json(self.fitted_folder(served.graph.digest) / CHOICE_FILE, {"model": name})
+
+    def _use_fitted(self, served: Served) -> None:
+        """Answer with the model chosen last, or else with the one fitted last to this very graph."""
+        folder = self.fitted_folder(served.graph.digest)
+        try:
+            chosen = json.loads((folder / CHOICE_FILE).read_text(encoding="utf-8"))["model"]
+        except (OSError, ValueError, KeyError, TypeError):
+            chosen = None
+        name = chosen if chosen in served.models else list(served.models)[-1]
+        try:
+            served.use(name)
+        except InputError as error:
+            log.warning("%s cannot be used, %s answers: %s", name, served.model_name, error)
 
     def get(self, name: str) -> Served:
         """The graph of that id; raises `UnknownName` with near matches."""
@@ -178,7 +207,8 @@ class Collection:
 
     def fitted(self, digest: str) -> list[Path]:
         """The models that were fitted to a graph, oldest first."""
-        return sorted(path.parent for path in self.fitted_folder(digest).glob("*/model.json"))
+        found = (path.parent for path in self.fitted_folder(digest).glob("fitted-*/model.json"))
+        return sorted(found, key=lambda path: (len(path.name), path.name))  # fitted-10 comes after fitted-9
 
     def _decisions_of(self, path: str, title: str) -> Path:
         """Beside the graph's file; for datasets and uploads, in the data folder."""
@@ -191,26 +221,36 @@ class Collection:
 
 
 def examples(graph: KnowledgeGraph) -> list[dict[str, Any]]:
-    """Some questions to start with: well connected entities, frequent relations; for `graph.derive`."""
+    """Questions to start with, about frequent relations and entities that are neither hubs nor leaves.
+
+    Open questions where several answers are usual, so that one may be missing; then known facts where one answer is
+    usual, to be asked for with the fact hidden. For `graph.derive`.
+    """
     counts = np.bincount(graph.triplets[:, 1], minlength=graph.num_relations)
     degree = graph.derive(degrees)
-    questions: list[dict[str, Any]] = []
-    for turn, relation in enumerate(np.argsort(-counts, kind="stable")[: 4 * EXAMPLES]):
+    several: list[dict[str, Any]] = []
+    single: list[dict[str, Any]] = []
+    for relation in np.argsort(-counts, kind="stable")[:MOST_TRIED]:
         facts = graph.triplets[graph.triplets[:, 1] == relation]
-        # An entity of middling degree that others share the relation with: neither a hub nor a leaf.
-        end = 0 if len(np.unique(facts[:, 0])) >= len(np.unique(facts[:, 2])) else 2
-        ends = np.unique(facts[:, end])
-        entity = int(ends[np.argsort(degree[ends], kind="stable")[int(0.8 * (len(ends) - 1))]])
-        question = {
-            "head": named(graph.entities, entity) if end == 0 else None,
-            "relation": named(graph.relations, int(relation)),
-            "tail": named(graph.entities, entity) if end == 2 else None,
-        }
-        if turn % 2 == 0 or len(counts) <= 2 * EXAMPLES:
-            questions.append(question)
-        if len(questions) == EXAMPLES:
+        if not len(facts):
             break
-    return questions
+        heads, tails = (len(np.unique(facts[:, end])) for end in (0, 2))
+        end = 0 if heads >= tails else 2
+        row = facts[np.argsort(degree[facts[:, end]], kind="stable")[int(0.8 * (len(facts) - 1))]]
+        names = (
+            named(graph.entities, int(row[0])),
+            named(graph.relations, int(relation)),
+            named(graph.entities, int(row[2])),
+        )
+        whole = dict(zip(("head", "relation", "tail"), names, strict=True))
+        if len(facts) >= SEVERAL * max(heads, tails):
+            several.append(whole | {"tail" if end == 0 else "head": None})
+        else:
+            single.append(whole)
+    known = single[:EXAMPLES]
+    if not several:  # ask for an end of them instead
+        several = [fact | {"tail": None} for fact in single]
+    return several[:EXAMPLES] + known
 
 
 def _stem(path: Path) -> str:

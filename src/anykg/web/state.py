@@ -52,7 +52,9 @@ class State:
         folder = Path(job.order.settings["out"])
         for served in self.collection.of_digest(job.order.digest):
             served.models[folder.name] = str(folder)
-            served.use(folder.name)
+            self.collection.use(served, folder.name)
+            with suppress(Busy):  # quick: it reports the hidden facts that the fit asked for
+                self.jobs.start(self.order(served, "check", {"task": "node", "seed": 0}))
 
     def order(self, served: Served, kind: Kind, settings: dict[str, Any]) -> Order:
         """The order of a job about a graph with its present model."""

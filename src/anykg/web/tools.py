@@ -15,7 +15,7 @@ from pydantic import Field
 
 import anykg
 from anykg.errors import ConfigError, InputError
-from anykg.web import asking
+from anykg.web import asking, reasons
 from anykg.web.explore import facts_page, groups_of
 from anykg.web.pool import Busy, Pool, TooLong
 from anykg.web.served import Collection, Served
@@ -174,7 +174,7 @@ class Toolbox:
         """Why the model believes a fact."""
         served = self.served
         fact = self._fact(head, relation, tail)
-        why = asking.explain(served.graph, served.model, fact)
+        why = reasons.explain(served.graph, served.model, fact)
         told = [
             {"path": " ; ".join(_told(one) for one in path["facts"]), "effect": _round(path["effect"])}
             for path in why["paths"]
@@ -190,7 +190,8 @@ class Toolbox:
             "rules": [
                 {"rule": rule["text"], "holds": rule["support"], "of": rule["body"]} for rule in why["rules"][:3]
             ],
-            "runner_up": why["runner_up"] and why["runner_up"]["name"],
+            "runner_up": why["contrast"]
+            and {"name": why["contrast"]["name"], "behind_by": _round(why["contrast"]["lead"])},
             "reliable": why["reliable"],
             "trust": self._trust(fact[1]),
         }

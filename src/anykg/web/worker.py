@@ -63,8 +63,8 @@ def main(folder: Path) -> int:
 
 def _run(folder: Path, report: Reporter) -> None:
     from anykg.atomic import write_json
-    from anykg.web.asking import LONG_WORK
     from anykg.web.jobs import RESULT_FILE, read_order
+    from anykg.web.long_work import LONG_WORK
     from anykg.web.snapshots import load_snapshot
 
     order = read_order(folder)

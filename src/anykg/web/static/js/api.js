@@ -44,6 +44,19 @@ export async function api(path, { method, body, form, signal, query } = {}) {
   return value;
 }
 
+// A file to save, with the name that the server gives it.
+export async function file(address) {
+  const response = await fetch(address).catch(() => {
+    throw new ApiError("The server cannot be reached. Is `anykg serve` still running?");
+  });
+  if (!response.ok) {
+    const value = await response.json().catch(() => ({}));
+    throw new ApiError(value.error || `The server answered ${response.status}.`, response.status, value);
+  }
+  const name = /filename="([^"]+)"/.exec(response.headers.get("content-disposition") || "")?.[1] || "facts";
+  return { blob: await response.blob(), name };
+}
+
 export const ofGraph = (graph, path, options) => api(`/graphs/${encodeURIComponent(graph)}${path}`, options);
 
 // A list of jobs, kept up to date by server-sent events while one of them is under way.

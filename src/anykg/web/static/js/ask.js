@@ -6,6 +6,7 @@ import { change, go } from "./state.js";
 
 const PARTS = ["head", "relation", "tail"];
 const TITLES = { head: "Head", relation: "Relation", tail: "Tail" };
+const DECIDED = { accept: "accepted", skip: "skipped", reject: "rejected" };
 const HINTS = { head: "who or what?", relation: "how related?", tail: "to whom or what?" };
 
 export function Ask({ graph, route, jobs, start }) {
@@ -53,11 +54,18 @@ export function Ask({ graph, route, jobs, start }) {
   </div>`;
 }
 
+function ExampleList({ graph, title, examples }) {
+  if (!examples.length) return null;
+  return html`<p>${title}</p><ul class="examples">${examples.map((one) => html`<li key=${JSON.stringify(one)}>
+    <${Link} to=${{ g: graph.id, view: "ask", head: one.head?.name, relation: one.relation?.name, tail: one.tail?.name }} class="button"><${Triple} ...${one} /></${Link}></li>`)}</ul>`;
+}
+
 function Examples({ graph, given }) {
+  const isWhole = (one) => one.head && one.relation && one.tail;
+  const open = graph.examples.filter((one) => !isWhole(one)), known = graph.examples.filter(isWhole);
   return html`<${Empty} title=${given.length ? "Choose one more" : "What would you like to know?"}>
-    ${!given.length && graph.examples.length > 0 && html`<p>Some questions about ${graph.name}:</p>
-      <ul class="examples">${graph.examples.map((one) => html`<li key=${JSON.stringify(one)}>
-        <${Link} to=${{ g: graph.id, view: "ask", head: one.head?.name, relation: one.relation?.name, tail: one.tail?.name }} class="button"><${Triple} ...${one} /></${Link}></li>`)}</ul>`}
+    ${!given.length && html`<${ExampleList} graph=${graph} title=${`Some questions about ${graph.name}:`} examples=${open} />
+      <${ExampleList} graph=${graph} title="Known facts; each is hidden and asked for:" examples=${known} />`}
     <p class="small">${count(graph.facts)} facts, ${count(graph.entities)} entities, ${count(graph.relations)} relations. Answered by <strong>${graph.model}</strong>.</p>
   </${Empty}>`;
 }
@@ -83,12 +91,12 @@ function Answers({ graph, value, named, k, known, jobs, start, stale }) {
         <span class="rank">${one.rank}</span>
         <span class="name">${asked === "relation" ? html`<strong>${show(shown(one))}</strong>` : html`<${Link} to=${exploreOf(graph.id, shown(one))} title=${`Explore ${show(shown(one))}`}>${show(shown(one))}</${Link}>`}
           ${one.known && html`<span class="tag good">known</span>`}
-          ${one.decision && html`<span class=${`tag ${one.decision === "accept" ? "good" : "warn"}`}>${{ accept: "accepted", skip: "skipped", reject: "rejected" }[one.decision]}</span>`}</span>
+          ${one.decision && html`<span class=${`tag ${one.decision === "accept" ? "good" : "warn"}`}>${DECIDED[one.decision]}</span>`}</span>
         ${bar(one)}
         <span class="actions"><${Link} to=${whyOf(graph.id, one)} class="button small" aria-label=${`Why ${show(shown(one))}?`}>Why?</${Link}></span>
       </li>`)}
       ${value.none_of_these !== null && value.none_of_these !== undefined && html`<li class="answer">
-        <span class="rank" aria-hidden="true">–</span><span class="name muted">none of the entities in this graph</span><${Bar} value=${value.none_of_these} kind="none" /><span class="actions"></span></li>`}
+        <span class="rank" aria-hidden="true">–</span><span class="name muted">none of these: nothing else in this graph</span><${Bar} value=${value.none_of_these} kind="none" /><span class="actions"></span></li>`}
     </ol>`}
     <div class="row apart">
       <p class="muted small">${value.rejected > 0 && `${plural(value.rejected, "rejected answer is", "rejected answers are")} left out. `}${value.trust?.sentence || ""}</p>
@@ -99,10 +107,10 @@ function Answers({ graph, value, named, k, known, jobs, start, stale }) {
 
 function Verdict({ graph, one, calibrated }) {
   return html`<div class="stack tight">
-    <div class="row">${one.known ? html`<span class="tag good">in the graph</span>` : html`<span class="tag">not in the graph</span>`}
-      ${one.decision && html`<span class="tag accent">${one.decision}ed</span>`}</div>
+    <div class="row">${one.known ? html`<span class="tag good">in the graph; hidden to ask for it</span>` : html`<span class="tag">not in the graph</span>`}
+      ${one.decision && html`<span class="tag accent">${DECIDED[one.decision]}</span>`}</div>
     ${calibrated && one.probability !== null && one.probability !== undefined && html`<${Bar} value=${one.probability} />`}
-    <p>The model ranks <strong>${show(one.tail)}</strong> ${place(one.tail_rank)} as tail and <strong>${show(one.head)}</strong> ${place(one.head_rank)} as head${one.known ? ", with this fact hidden" : ""}.</p>
+    <p>${one.known ? "With this fact hidden, the" : "The"} model ranks <strong>${show(one.tail)}</strong> ${place(one.tail_rank)} of ${count(graph.entities)} entities as tail, and <strong>${show(one.head)}</strong> ${place(one.head_rank)} as head.</p>
     <div class="row"><${Link} to=${whyOf(graph.id, one)} class="button small">Why?</${Link}
       ><${Link} to=${exploreOf(graph.id, one.head)} class="button small">Explore ${show(one.head)}</${Link}></div>
   </div>`;

@@ -4,7 +4,9 @@ import { ofGraph } from "./api.js";
 import { Bar, Empty, Failure, Link, Loading, NameBox, announce, count, percent, plural, show, useLoaded } from "./parts.js";
 import { change } from "./state.js";
 
-const LIMIT = 24, PER_RELATION = 4, FACTS = 12;
+const FACTS = 12, LEAST_ZOOM = 0.6;
+// A small screen shows fewer facts, so that they can be read; the list below has them all.
+const caps = () => (innerWidth < 720 ? { limit: 10, per_relation: 2, predicted: 3 } : { limit: 24, per_relation: 4, predicted: 5 });
 
 let library = null;
 function cytoscape() {
@@ -42,7 +44,7 @@ export function Explore({ graph, route }) {
     const stop = new AbortController();
     const missing = open.filter((name) => !parts.has(name));
     setError(null);
-    Promise.all(missing.map((entity) => ofGraph(graph.id, "/neighbourhood", { query: { entity, limit: LIMIT, per_relation: PER_RELATION }, signal: stop.signal })))
+    Promise.all(missing.map((entity) => ofGraph(graph.id, "/neighbourhood", { query: { entity, limit: caps().limit, per_relation: caps().per_relation }, signal: stop.signal })))
       .then((found) => found.length && setParts((before) => new Map([...before, ...found.map((part, index) => [missing[index], part])])))
       .catch((problem) => problem.name !== "AbortError" && setError(problem));
     return () => stop.abort();
@@ -56,7 +58,7 @@ export function Explore({ graph, route }) {
     const [entity, relation, direction] = parse(route.predict);
     if (!entity || !relation) return undefined;
     const question = direction === "in" ? { tail: entity, relation } : { head: entity, relation };
-    ofGraph(graph.id, "/predict", { body: { ...question, k: 6, known: false }, signal: stop.signal })
+    ofGraph(graph.id, "/predict", { body: { ...question, k: caps().predicted, known: false }, signal: stop.signal })
       .then(setPredicted).catch((problem) => problem.name !== "AbortError" && setError(problem));
     return () => stop.abort();
   }, [graph.id, route.predict]);
@@ -182,7 +184,12 @@ function Canvas({ shown, at, focus, open, onFocus, onExpand }) {
     if (wantedNow === placed.current) return;
     placed.current = wantedNow;
     const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
-    drawn.layout({ name: "preset", positions: (node) => places.get(node.id()), animate: !still, animationDuration: 350, fit: true, padding: 48 }).run();
+    const readable = () => {
+      if (drawn.destroyed() || drawn.zoom() >= LEAST_ZOOM) return;
+      drawn.zoom(LEAST_ZOOM);
+      drawn.center(drawn.getElementById(at));
+    };
+    drawn.layout({ name: "preset", positions: (node) => places.get(node.id()), animate: !still, animationDuration: 350, fit: true, padding: 24, stop: readable }).run();
   }, [shown, ready, at, focus, open.join("\u0000")]);
   return html`<div class="canvas" ref=${box} role="img" aria-label=${`Drawing of ${plural(shown.nodes.size, "entity", "entities")} and ${plural(shown.edges.size, "fact")}; the list beside it has the same facts.`}>${failed && html`<${Failure} error=${failed} />`}${!ready && !failed && html`<${Loading} text="Drawing" />`}</div>`;
 }

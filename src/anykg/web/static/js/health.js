@@ -1,16 +1,17 @@
 // Health: how far to trust the answers on this graph, what the graph says of its relations, and what fitting would bring.
 import { html, useState } from "../vendor/preact-htm.module.js";
 import { api, ofGraph } from "./api.js";
-import { Empty, Failure, JobProgress, Loading, count, percent, plural, show, stopJob, useLoaded } from "./parts.js";
+import { Bar, Empty, Failure, JobProgress, Loading, count, percent, plural, show, stopJob, useLoaded } from "./parts.js";
 
 const isActive = (job) => job.state === "waiting" || job.state === "running";
 
 export function Health({ graph, jobs, start, reload }) {
+  const report = useLoaded(async (signal) => graph.check && api(`/jobs/${graph.check}/result`, { signal }), [graph.check]);
   return html`<div class="stack">
     <h1>How far to trust it on ${graph.name}</h1>
     <p class="muted">${count(graph.facts)} facts, ${count(graph.entities)} entities, ${count(graph.relations)} relations. Answered by <strong>${graph.model}</strong>.</p>
-    <${Check} graph=${graph} jobs=${jobs} start=${start} />
-    <${Fit} graph=${graph} jobs=${jobs} start=${start} reload=${reload} />
+    <${Check} graph=${graph} jobs=${jobs} start=${start} result=${report} />
+    <${Fit} graph=${graph} jobs=${jobs} start=${start} reload=${reload} report=${graph.check && report.value} />
     <${Schema} graph=${graph} />
   </div>`;
 }
@@ -25,19 +26,21 @@ function useJob(kind, jobs) {
   return { active, done, failed, result };
 }
 
-function Check({ graph, jobs, start }) {
-  const { active, done, failed, result } = useJob("check", jobs);
+// The report is of the model that answers now; a check of another model is not shown.
+function Check({ graph, jobs, start, result }) {
+  const mine = jobs.filter((job) => job.kind === "check");
+  const active = mine.find(isActive);
+  const failed = mine[0]?.state === "failed" ? mine[0] : null;
   const [error, setError] = useState(null);
   const run = () => start("check").then(() => setError(null), setError);
-  const report = done && result.value;
   return html`<section class="stack" aria-label="Check">
     ${active && html`<div class="card"><${JobProgress} job=${active} onStop=${() => stopJob(active)} /></div>`}
     <${Failure} error=${error || (failed && !active ? { message: failed.error } : null)} retry=${run} />
-    ${!done && !active && html`<div class="card"><${Empty} title="Not checked yet"><p>A check hides some of the known facts, asks the model for them, and counts how often it is right. It also turns scores into probabilities.</p>
+    ${!graph.check && !active && html`<div class="card"><${Empty} title="Not checked yet"><p>A check hides some of the known facts, asks <strong>${graph.model}</strong> for them, and counts how often it is right. It also turns scores into probabilities.</p>
       <button type="button" class="button primary" onClick=${run}>Run the check</button></${Empty}></div>`}
-    ${done && !report && !result.error && html`<${Loading} text="Loading the check" />`}
+    ${graph.check && !result.value && !result.error && html`<${Loading} text="Loading the check" />`}
     <${Failure} error=${result.error} retry=${result.reload} />
-    ${report && html`<${Report} report=${report} again=${active ? null : run} />`}
+    ${graph.check && result.value && html`<${Report} report=${result.value} again=${active ? null : run} />`}
   </section>`;
 }
 
@@ -60,7 +63,7 @@ function Report({ report, again }) {
       <p>${report.summary.sentence}</p>
       <p class="muted small">True facts that are missing from the graph count as errors here, so the real figures are higher.</p>
       ${report.warnings.map((text) => html`<p class="note warn small">${text}</p>`)}
-      ${report.summary.floors && html`<p class="small">${Object.entries(report.summary.floors).map(([name, value]) => `${name}: MRR ${Number(value.value ?? value).toFixed(2)}`).join("; ")}.</p>`}
+      ${report.summary.comparison && html`<p class="small">${report.summary.comparison}</p>`}
       ${again && html`<div><button type="button" class="button small" onClick=${again}>Check again</button></div>`}
     </div>
     <div class="card stack"><h2>By relation</h2><p class="muted small">How often the right answer comes first, with its 95% interval, and the number of hidden facts.</p>
@@ -92,28 +95,49 @@ function Curve({ report }) {
       <p class="grow muted small" style="min-width:200px">How often answers of a score were right where a fact was hidden, learned from ${count(curve.answers)} answers.${curve.error !== null && curve.error !== undefined ? ` On answers it was not fitted to, probabilities are off by ${(100 * curve.error).toFixed(1)} points on average.` : ""}</p></div></div>`;
 }
 
-function Fit({ graph, jobs, start, reload }) {
+// What fitting would bring: what the model reaches now, and beside it what the fitted one reaches, once that is measured.
+function Fit({ graph, jobs, start, reload, report }) {
   const { active, done, failed, result } = useJob("fit", jobs);
   const [minutes, setMinutes] = useState("2");
   const [error, setError] = useState(null);
-  if (!graph.features.fit.available) return html`<section class="card stack tight" aria-label="Fit"><h2>Fit to this graph</h2><p class="muted">${graph.features.fit.sentence}</p></section>`;
   const run = () => start("fit", { minutes: Number(minutes) }).then(() => setError(null), setError);
-  const rows = (done && result.value?.rows) || [];
-  const columns = rows.length ? Object.keys(rows[0]).filter((name) => rows.some((row) => row[name] !== null)) : [];
-  return html`<section class="card stack" aria-label="Fit"><h2>Fit to this graph</h2>
-    <p>The model has never seen this graph. Fitting learns from its facts, mixes several methods by what they bring on hidden facts, and never ends below its best part.</p>
+  const measure = () => start("check", { fit: Number(minutes) }).then(() => setError(null), setError);
+  const checking = jobs.some((job) => job.kind === "check" && isActive(job));
+  const fitted = done && result.value;
+  return html`<section class="card stack" aria-label="Fit"><h2>What fitting would bring</h2>
+    <p>The shipped model has never seen this graph. Fitting learns from its facts: it hides some of them, asks rules, embeddings and the shipped model for those, and weighs each by how well it finds them.</p>
+    ${fitted ? html`<${Brought} fitted=${fitted} />` : html`<${Expected} report=${report} measure=${checking ? null : measure} />`}
+    ${graph.models.length > 1 && html`<${ModelChoice} graph=${graph} reload=${reload} />`}
     ${active ? html`<${JobProgress} job=${active} onStop=${() => stopJob(active)} />` : html`<form class="row" style="align-items:end" onSubmit=${(event) => {
       event.preventDefault();
       run();
     }}><div class="field"><label for="fit-minutes">Minutes</label><select id="fit-minutes" class="select" value=${minutes} onChange=${(event) => setMinutes(event.target.value)}>${["0.5", "1", "2", "5", "10"].map((value) => html`<option value=${value}>${value}</option>`)}</select></div>
-      <button class="button primary">${done ? "Fit again" : "Fit"}</button></form>`}
+      <button class=${`button ${done ? "" : "primary"}`}>${done ? "Fit again" : "Fit"}</button></form>`}
     <${Failure} error=${error || (failed && !active ? { message: failed.error } : null)} retry=${run} />
-    ${done && result.value && html`<div class="stack tight">
-      ${result.value.summary?.sentence && html`<p class="note good">${result.value.summary.sentence}</p>`}
-      ${columns.length > 0 && html`<div class="table-box" tabindex="0" role="region" aria-label="What each part brings"><table><caption class="unseen">What each part brings</caption><thead><tr>${columns.map((name) => html`<th class=${typeof rows[0][name] === "number" ? "right" : ""}>${name.replaceAll("_", " ")}</th>`)}</tr></thead>
-        <tbody>${rows.map((row) => html`<tr>${columns.map((name) => html`<td class=${typeof row[name] === "number" ? "right" : "wrap"}>${cell(row[name])}</td>`)}</tr>`)}</tbody></table></div>`}
-      ${graph.models.length > 1 && html`<${ModelChoice} graph=${graph} reload=${reload} />`}</div>`}
   </section>`;
+}
+
+// Before a fit: the model now, baselines, and a fitted model on the same hidden facts if that was measured.
+function Expected({ report, measure }) {
+  if (!report) return html`<p class="muted small">Run the check first: it says how good the answers are now.</p>`;
+  const rows = (group) => report.rows.filter((row) => row.group === group);
+  const bars = [...rows("floor").map((row) => [row.name, row.mrr]), ["now", report.summary.overall.mrr.value], ...rows("fitted").map((row) => [row.name, row.mrr])];
+  return html`<div class="stack tight"><p class="muted small">Mean reciprocal rank of hidden facts; 1 is perfect.</p>
+    <div class="versus">${bars.map(([name, value]) => html`<span>${name}</span><${Bar} value=${value} text=${value.toFixed(2)} />`)}
+      ${!rows("fitted").length && html`<span class="muted">fitted</span><span class="row"><span class="muted small">not measured yet</span>
+        ${measure && html`<button type="button" class="button small" onClick=${measure}>Measure it</button>`}</span>`}</div></div>`;
+}
+
+function Brought({ fitted }) {
+  const rows = fitted.rows;
+  const names = { "zero-shot": "as shipped", mixed: "fitted: all mixed" };
+  const bars = rows.filter((row) => typeof row.mrr === "number").map((row) => [names[row.component] || row.component, row.mrr]);
+  const columns = rows.length ? Object.keys(rows[0]).filter((name) => rows.some((row) => row[name] !== null)) : [];
+  return html`<div class="stack">
+    <p class="note good">${fitted.summary.sentence}</p>
+    <div class="versus">${bars.map(([text, value]) => html`<span>${text}</span><${Bar} value=${value} text=${value.toFixed(2)} />`)}</div>
+    ${columns.length > 0 && html`<details><summary>What each part brings</summary><div class="table-box" tabindex="0" role="region" aria-label="What each part brings"><table><caption class="unseen">What each part brings</caption><thead><tr>${columns.map((name) => html`<th class=${typeof rows[0][name] === "number" ? "right" : ""}>${name.replaceAll("_", " ")}</th>`)}</tr></thead>
+      <tbody>${rows.map((row) => html`<tr>${columns.map((name) => html`<td class=${typeof row[name] === "number" ? "right" : "wrap"}>${cell(row[name])}</td>`)}</tr>`)}</tbody></table></div></details>`}</div>`;
 }
 
 const cell = (value) => (typeof value === "number" && !Number.isInteger(value) ? value.toFixed(3) : value === true ? "yes" : value === false || value === null || value === undefined ? "" : String(value));
@@ -127,15 +151,13 @@ function ModelChoice({ graph, reload }) {
 const PROPERTIES = { functional: "one tail per head", "inverse functional": "one head per tail", symmetric: "both ways", "one-way": "one way only", irreflexive: "never to itself", inverse: "inverse of", duplicate: "same as" };
 
 function Schema({ graph }) {
-  const available = graph.features.schema.available;
-  const found = useLoaded(async (signal) => available && ofGraph(graph.id, "/schema", { signal }), [graph.id]);
+  const found = useLoaded((signal) => ofGraph(graph.id, "/schema", { signal }), [graph.id]);
   const [all, setAll] = useState(false);
   const rows = (found.value && found.value.relations) || [];
   const shown = all ? rows : rows.slice(0, 12);
   const kinds = (list) => list.slice(0, 2).map((kind) => `${kind.kind} ${percent(kind.share)}`).join(", ");
   return html`<section class="card stack" aria-label="Schema"><h2>What the graph says of its relations</h2>
-    ${!available && html`<p class="muted">${graph.features.schema.sentence}</p>`}
-    ${available && found.loading && !found.value && html`<${Loading} text="Reading the schema" />`}
+    ${found.loading && !found.value && html`<${Loading} text="Reading the schema" />`}
     <${Failure} error=${found.error} retry=${found.reload} />
     ${rows.length > 0 && html`<div class="table-box" tabindex="0" role="region" aria-label="Relations"><table><thead><tr><th>relation</th><th class="right">facts</th><th>holds</th><th>heads</th><th>tails</th></tr></thead>
       <tbody>${shown.map((row) => html`<tr key=${row.relation}><td class="wrap"><strong>${row.relation}</strong></td><td class="right">${count(row.facts)}</td>

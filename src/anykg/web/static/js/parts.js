@@ -211,7 +211,7 @@ export function NameBox({ graph, kind, label, value, onChoose, placeholder, hide
 export function JobProgress({ job, onStop }) {
   const what = { check: "Checking", complete: "Looking for missing facts", audit: "Auditing known facts", fit: "Fitting" }[job.kind];
   const share = job.total ? job.done / job.total : undefined;
-  const state = job.state === "waiting" ? "waiting for another job" : job.note || (job.total ? `${count(job.done)} of ${count(job.total)}` : "starting");
+  const state = job.state === "waiting" ? "waits until the running job is done" : job.note || (job.total ? `${count(job.done)} of ${count(job.total)}` : "starting");
   const left = useTimeLeft(job);
   return html`<div class="progress">
     <div class="row apart"><span><strong>${what}</strong> <span class="muted small">${state}${left}</span></span>

@@ -1,12 +1,15 @@
 // Review: proposed facts, accepted or rejected one by one, by keyboard, with undo.
 import { html, useEffect, useMemo, useRef, useState } from "../vendor/preact-htm.module.js";
-import { ofGraph } from "./api.js";
+import { file, ofGraph } from "./api.js";
 import { Bar, Empty, Failure, JobProgress, Link, Loading, Triple, announce, count, exploreOf, key, percent, plural, show, stopJob, useLoaded, whyOf } from "./parts.js";
 import { change, useKept } from "./state.js";
 
 const PAGE = 50;
 const VERDICTS = { accept: { text: "Accept", kind: "good", keys: "a" }, reject: { text: "Reject", kind: "bad", keys: "r" }, skip: { text: "Skip", kind: "", keys: "s" } };
 const DONE = { accept: "accepted", reject: "rejected", skip: "skipped" };
+const AUDIT_VERDICTS = { accept: { ...VERDICTS.accept, text: "Correct" }, reject: { ...VERDICTS.reject, text: "Wrong" }, skip: VERDICTS.skip };
+const AUDIT_DONE = { accept: "correct", reject: "wrong", skip: "skipped" };
+const wordsOf = (source) => (source === "audit" ? { verdicts: AUDIT_VERDICTS, done: AUDIT_DONE } : { verdicts: VERDICTS, done: DONE });
 const isActive = (job) => job.state === "waiting" || job.state === "running";
 
 export function Review({ graph, route, jobs, start }) {
@@ -30,17 +33,18 @@ export function Review({ graph, route, jobs, start }) {
 }
 
 function Start({ graph, source, run, small }) {
-  const feature = graph.features[source];
   const [top, setTop] = useState("200");
   const [relation, setRelation] = useState("");
-  if (!feature.available) return html`<${Empty} title="Not available here"><p>${feature.sentence}</p></${Empty}>`;
+  const [minutes, setMinutes] = useState("");
   const form = html`<form class="row" style="align-items:end;justify-content:center" onSubmit=${(event) => {
     event.preventDefault();
-    run({ count: Number(top), ...(relation && source === "complete" ? { relations: [relation] } : {}) });
+    run({ count: Number(top), ...(relation && source === "complete" ? { relations: [relation] } : {}), ...(minutes && source === "audit" ? { minutes: Number(minutes) } : {}) });
   }}>
     <div class="field"><label for="start-count">How many</label><select id="start-count" class="select" value=${top} onChange=${(event) => setTop(event.target.value)}>${["50", "200", "1000", "5000"].map((value) => html`<option value=${value}>${count(value)}</option>`)}</select></div>
     ${source === "complete" && html`<div class="field"><label for="start-relation">Relation</label><select id="start-relation" class="select" style="max-width:240px" value=${relation} onChange=${(event) => setRelation(event.target.value)}>
       <option value="">all</option>${graph.relation_list.map((one) => html`<option value=${one.name}>${show(one)}</option>`)}</select></div>`}
+    ${source === "audit" && html`<div class="field"><label for="start-minutes">Minutes</label><select id="start-minutes" class="select" value=${minutes} onChange=${(event) => setMinutes(event.target.value)}>
+      <option value="">by size</option>${["0.2", "1", "5", "20"].map((value) => html`<option value=${value}>${value}</option>`)}</select></div>`}
     <button class="button primary">${small ? "Look again" : source === "audit" ? "Look for doubtful facts" : "Look for missing facts"}</button></form>`;
   if (small) return form;
   return html`<${Empty} title=${source === "audit" ? "Which known facts look wrong?" : "What is missing?"}>
@@ -63,10 +67,13 @@ function Reviewing({ graph, route, job, source, run }) {
   );
   const [rows, setRows] = useState([]);
   const [progress, setProgress] = useState(null);
+  const [exportable, setExportable] = useState(0);
+  const { verdicts, done } = wordsOf(source);
   useEffect(() => {
     if (!page.value) return;
     setRows(page.value.rows);
     setProgress(page.value.progress);
+    setExportable(page.value.exportable);
   }, [page.value]);
   const open = rows.filter((row) => state !== "open" || !row.decision);
   const index = mode === "one" ? Math.max(0, Math.min(open.length - 1, Number(route.at) || 0)) : Math.min(open.length - 1, Number(route.at) || 0);
@@ -85,17 +92,18 @@ function Reviewing({ graph, route, job, source, run }) {
       const answer = await send(graph.id, body);
       setRows((before) => before.map((one) => (key(one) === key(row) ? { ...one, decision: answer.current } : one)));
       setProgress(answer.progress[source] || progress);
+      setExportable(answer.exportable[source]);
       if (verdict === "undo") {
         undoable.current = undoable.current.filter((one) => key(one) !== key(row));
         setToast({ text: "Taken back." });
       } else {
         undoable.current = [...undoable.current.slice(-99), { ...row, decision: answer.current }];
-        setToast({ text: `${DONE[verdict][0].toUpperCase()}${DONE[verdict].slice(1)}: ${show(row.head)} — ${show(row.relation)} → ${show(row.tail)}`, row: { ...row, decision: answer.current } });
+        setToast({ text: `${done[verdict][0].toUpperCase()}${done[verdict].slice(1)}: ${show(row.head)} — ${show(row.relation)} → ${show(row.tail)}`, row: { ...row, decision: answer.current } });
         setNote("");
         if (state !== "open") change({ at: index + 1 }, { replace: true });
         if (state === "open" && open.length < 6 && page.value && page.value.total > limit) page.reload();
       }
-      announce(verdict === "undo" ? "Taken back" : DONE[verdict]);
+      announce(verdict === "undo" ? "Taken back" : done[verdict]);
     } catch (problem) {
       setError(problem);
       if (problem.status === 409) page.reload();
@@ -133,7 +141,7 @@ function Reviewing({ graph, route, job, source, run }) {
   return html`<div class="review">
     <aside class="stack" aria-label="Filters and export">
       <div class="card stack tight">
-        ${progress && html`<div class="progress"><div class="row apart small"><strong>${count(progress.decided)} of ${count(progress.total)} decided</strong><span class="muted">${count(progress.accepted)} accepted, ${count(progress.rejected)} rejected</span></div>
+        ${progress && html`<div class="progress"><div class="row apart small"><strong>${count(progress.decided)} of ${count(progress.total)} decided</strong><span class="muted">${count(progress.accepted)} ${done.accept}, ${count(progress.rejected)} ${done.reject}</span></div>
           <progress max=${progress.total || 1} value=${progress.decided} aria-label="Decided"></progress></div>`}
         <div class="field"><label for="review-relation">Relation</label><select id="review-relation" class="select" value=${route.relation || ""} onChange=${(event) => change({ relation: event.target.value, at: null }, { replace: true })}>
           <option value="">all</option>${(page.value?.relations || []).map((one) => html`<option key=${one.name} value=${one.name}>${show(one)} (${count(one.count)})</option>`)}</select></div>
@@ -142,7 +150,7 @@ function Reviewing({ graph, route, job, source, run }) {
         <div class="field"><span class="label">As</span><span class="segmented" role="group" aria-label="Layout">${[["one", "one by one"], ["list", "list"]].map(([value, text]) => html`<button type="button" key=${value} aria-pressed=${mode === value ? "true" : "false"} onClick=${() => change({ mode: value === "one" ? null : value, at: null }, { replace: true })}>${text}</button>`)}</span></div>
         <div class="field"><label for="reviewer">Your name</label><input id="reviewer" class="input" value=${reviewer} placeholder="kept with each decision" maxlength="200" onChange=${(event) => keepReviewer(event.target.value.trim())} /></div>
       </div>
-      <${Export} graph=${graph} progress=${progress} />
+      <${Export} graph=${graph} count=${exportable} source=${source} />
       <details class="card"><summary>Look again</summary><div style="margin-top:16px">${run ? html`<${Start} graph=${graph} source=${source} run=${run} small=${true} />` : html`<p class="muted small">A search is under way.</p>`}</div></details>
     </aside>
     <div class="main-part stack">
@@ -151,9 +159,9 @@ function Reviewing({ graph, route, job, source, run }) {
       ${page.loading && !page.value && html`<div class="card"><${Loading} text="Loading candidates" /></div>`}
       ${page.value && !open.length && !page.loading && html`<div class="card"><${Empty} title=${progress?.decided && state === "open" ? "All done here" : "Nothing to show"}><p>${progress?.decided && state === "open" ? "Every candidate that fits the filters is decided. Export the accepted ones, or look for more." : "No candidate fits these filters."}</p></${Empty}></div>`}
       ${mode === "one" && current && html`<${One} graph=${graph} row=${current} left=${state === "open" ? open.length + (page.value.total - rows.length) : open.length} note=${note} setNote=${setNote} decide=${decide} busy=${busy} undo=${undo} canUndo=${undoable.current.length > 0} source=${source} calibrated=${page.value?.calibrated} />`}
-      ${mode === "list" && open.length > 0 && html`<div class="card"><ol>${open.map((row, place) => html`<${ListRow} key=${key(row)} graph=${graph} row=${row} isCurrent=${place === index} decide=${decide} busy=${busy} calibrated=${page.value?.calibrated} />`)}</ol>
+      ${mode === "list" && open.length > 0 && html`<div class="card"><ol>${open.map((row, place) => html`<${ListRow} key=${key(row)} graph=${graph} row=${row} isCurrent=${place === index} decide=${decide} busy=${busy} source=${source} calibrated=${page.value?.calibrated} />`)}</ol>
         ${page.value && page.value.total > rows.length && html`<div style="padding-top:16px"><button type="button" class="button small" onClick=${() => setLimit(limit + PAGE)}>Show more of ${count(page.value.total)}</button></div>`}</div>`}
-      <p class="muted small no-print">Keys: <kbd>a</kbd> accept, <kbd>r</kbd> reject, <kbd>s</kbd> skip, <kbd>u</kbd> undo, <kbd>j</kbd> and <kbd>k</kbd> next and previous.</p>
+      <p class="muted small no-print">Keys: <kbd>a</kbd> ${verdicts.accept.text.toLowerCase()}, <kbd>r</kbd> ${verdicts.reject.text.toLowerCase()}, <kbd>s</kbd> skip, <kbd>u</kbd> undo, <kbd>j</kbd> and <kbd>k</kbd> next and previous.</p>
     </div>
     ${toast && html`<div class="toast" role="status"><span class="wrap">${toast.text}</span>${toast.row && html`<button type="button" class="button small" onClick=${() => decide(toast.row, "undo")}>Undo</button>`}</div>`}
   </div>`;
@@ -176,20 +184,19 @@ function Measure({ row, calibrated }) {
   return html`<span class="muted small number">score ${row.score === null || row.score === undefined ? "–" : row.score.toFixed(2)}</span>`;
 }
 
-function Mark({ row }) {
+function Mark({ row, source }) {
   if (!row.decision) return null;
   const kind = { accept: "good", reject: "bad" }[row.decision.verdict] || "";
-  return html`<span class=${`tag ${kind}`}>${DONE[row.decision.verdict]}${row.decision.reviewer ? ` by ${row.decision.reviewer}` : ""}</span>`;
+  return html`<span class=${`tag ${kind}`}>${wordsOf(source).done[row.decision.verdict]}${row.decision.reviewer ? ` by ${row.decision.reviewer}` : ""}</span>`;
 }
 
 function One({ graph, row, left, note, setNote, decide, busy, undo, canUndo, source, calibrated }) {
-  const words = source === "audit" ? { accept: "Correct", reject: "Wrong", skip: "Skip" } : { accept: "Accept", reject: "Reject", skip: "Skip" };
   return html`<article class="card stack candidate" aria-label="Candidate">
-    <div class="row apart"><span class="muted small">${plural(left, "candidate")} left</span><${Mark} row=${row} /></div>
+    <div class="row apart"><span class="muted small">${plural(left, "candidate")} left</span><${Mark} row=${row} source=${source} /></div>
     <h2 class="wrap"><${Triple} ...${row} /></h2>
     <${Measure} row=${row} calibrated=${calibrated} />
     ${row.reason && html`<p>${row.reason}</p>`}
-    <div class="decide">${Object.entries(VERDICTS).map(([verdict, { kind, keys }]) => html`<button type="button" key=${verdict} class=${`button ${kind}`} disabled=${busy} onClick=${() => decide(row, verdict)}>${words[verdict]} <kbd aria-hidden="true">${keys}</kbd></button>`)}</div>
+    <div class="decide">${Object.entries(wordsOf(source).verdicts).map(([verdict, { text, kind, keys }]) => html`<button type="button" key=${verdict} class=${`button ${kind}`} disabled=${busy} onClick=${() => decide(row, verdict)}>${text} <kbd aria-hidden="true">${keys}</kbd></button>`)}</div>
     <div class="row"><button type="button" class="button small" disabled=${busy || !canUndo} onClick=${undo}>Undo</button>
       <${Link} to=${whyOf(graph.id, row)} class="button small">Why?</${Link}></div>
     <div class="field"><label for="review-note">Note</label><input id="review-note" class="input" value=${note} maxlength="2000" placeholder="optional, kept with the decision" onInput=${(event) => setNote(event.target.value)} /></div>
@@ -205,22 +212,40 @@ function Context({ graph, entity }) {
     <ul class="small stack tight">${groups.map((group) => html`<li class="wrap" key=${`${group.relation.name} ${group.direction}`}><span class="muted">${group.direction === "in" ? "← " : ""}${show(group.relation)}:</span> ${group.entities.map(show).join(", ")}${group.more > 0 ? ` and ${count(group.more)} more` : ""}</li>`)}</ul></div>`;
 }
 
-function ListRow({ graph, row, isCurrent, decide, busy, calibrated }) {
+function ListRow({ graph, row, isCurrent, decide, busy, source, calibrated }) {
   const box = useRef(null);
   useEffect(() => {
     if (isCurrent) box.current?.scrollIntoView({ block: "nearest" });
   }, [isCurrent]);
   return html`<li class="list-row" ref=${box} aria-current=${isCurrent ? "true" : undefined}>
-    <span class="stack tight"><span><${Triple} ...${row} /> <${Link} to=${whyOf(graph.id, row)} class="small">why</${Link}> <${Mark} row=${row} /></span>${row.reason && html`<span class="small muted">${row.reason}</span>`}</span>
+    <span class="stack tight"><span><${Triple} ...${row} /> <${Link} to=${whyOf(graph.id, row)} class="small">why</${Link}> <${Mark} row=${row} source=${source} /></span>${row.reason && html`<span class="small muted">${row.reason}</span>`}</span>
     <${Measure} row=${row} calibrated=${calibrated} />
-    <span class="decide">${row.decision ? html`<button type="button" class="button small" disabled=${busy} onClick=${() => decide(row, "undo")}>Undo</button>` : Object.entries(VERDICTS).map(([verdict, { text, kind }]) => html`<button type="button" key=${verdict} class=${`button small ${kind}`} disabled=${busy} onClick=${() => decide(row, verdict)} aria-label=${`${text} ${show(row.head)} ${show(row.relation)} ${show(row.tail)}`}>${text}</button>`)}</span></li>`;
+    <span class="decide">${row.decision ? html`<button type="button" class="button small" disabled=${busy} onClick=${() => decide(row, "undo")}>Undo</button>` : Object.entries(wordsOf(source).verdicts).map(([verdict, { text, kind }]) => html`<button type="button" key=${verdict} class=${`button small ${kind}`} disabled=${busy} onClick=${() => decide(row, verdict)} aria-label=${`${text} ${show(row.head)} ${show(row.relation)} ${show(row.tail)}`}>${text}</button>`)}</span></li>`;
 }
 
-function Export({ graph, progress }) {
+// Accepted facts of all searches, not only of this one; of an audit, the known facts that were found wrong.
+function Export({ graph, count: total, source }) {
   const [format, setFormat] = useState("tsv");
-  const address = `/api/v1/graphs/${encodeURIComponent(graph.id)}/export?format=${format}`;
-  return html`<div class="card stack tight"><h2>Export</h2><p class="muted small">The accepted facts. Decisions are kept in <code class="wrap">${graph.decisions_file}</code>.</p>
+  const wrong = source === "audit";
+  const address = `/api/v1/graphs/${encodeURIComponent(graph.id)}/export?format=${format}${wrong ? "&verdict=reject" : ""}`;
+  const [error, setError] = useState(null);
+  useEffect(() => setError(null), [format, source]);
+  // Fetched first: a browser would not say why a download failed.
+  const download = async (event) => {
+    event.preventDefault();
+    try {
+      const { blob, name } = await file(address);
+      const link = Object.assign(document.createElement("a"), { href: URL.createObjectURL(blob), download: name });
+      link.click();
+      setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+      setError(null);
+    } catch (problem) {
+      setError(problem);
+    }
+  };
+  return html`<div class="card stack tight"><h2>Export</h2><p class="muted small">${wrong ? "Known facts that were found wrong." : "All accepted facts."} Decisions are kept in <code class="wrap">${graph.decisions_file}</code>.</p>
     <div class="field"><label for="export-format">Format</label><select id="export-format" class="select" value=${format} onChange=${(event) => setFormat(event.target.value)}>
       <option value="tsv">TSV</option><option value="nquads">N-Quads with provenance</option><option value="quickstatements">QuickStatements</option><option value="kgx">KGX edges</option><option value="jsonl">All decisions (JSON lines)</option></select></div>
-    ${progress?.accepted || format === "jsonl" ? html`<a class="button" href=${address} download>Download${format === "jsonl" ? "" : ` (${count(progress.accepted)})`}</a>` : html`<p class="muted small">Nothing is accepted yet.</p>`}</div>`;
+    ${total || format === "jsonl" ? html`<a class="button" href=${address} download onClick=${download}>Download${format === "jsonl" ? "" : ` (${count(total)})`}</a>` : html`<p class="muted small">Nothing is ${wrong ? "found wrong" : "accepted"} yet.</p>`}
+    <${Failure} error=${error} /></div>`;
 }

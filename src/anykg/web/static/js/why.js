@@ -20,7 +20,7 @@ export function Why({ graph, route }) {
     <h1 class="wrap">Why <${Triple} head=${found.value?.head || head} relation=${found.value?.relation || relation} tail=${found.value?.tail || tail} />?</h1>
     <${Failure} error=${found.error} retry=${found.error?.status >= 500 ? found.reload : null}
       choose=${(name, error) => change({ [["head", "relation", "tail"].find((part) => route[part] === error.details.name) || "head"]: name })} />
-    ${found.loading && !found.error && html`<div class="card"><p class="muted small">Removing facts one by one and asking again. This takes a few seconds.</p><${Loading} text="Looking for reasons" /></div>`}
+    ${found.loading && !found.error && html`<div class="card"><p class="muted small">Removing facts one at a time and scoring again. This takes a few seconds.</p><${Loading} text="Looking for reasons" /></div>`}
     ${!found.loading && found.value && html`<${Reasons} graph=${graph} why=${found.value} route=${route} />`}
   </div>`;
 }
@@ -44,6 +44,7 @@ function Reasons({ graph, why, route }) {
   const touches = (fact) => !route.via || fact.head.name === route.via || fact.tail.name === route.via;
   const paths = why.paths.filter(keep);
   const single = why.facts.filter((fact) => touches(fact) && !route.shape);
+  const rules = why.rules.filter((rule) => !route.shape && (!route.via || rule.facts.some(touches)));
   const filtered = route.via || route.shape;
   const lit = filtered ? new Set([...paths.flatMap((path) => path.facts), ...single, ...facts.filter((fact) => route.via && touches(fact))].map(factId)) : null;
   const asked = { head: why.head, relation: why.relation, tail: why.tail };
@@ -56,26 +57,30 @@ function Reasons({ graph, why, route }) {
       ${!why.reliable && html`<p class="note warn small">Removing these facts does no more than removing random ones nearby: do not rely on this explanation.</p>`}
     </section>
     ${facts.length > 0 ? html`<section class="stack tight" aria-label="Drawing">
-      ${(entities.length > 1 || shapes.length > 1) && html`<div class="stack tight">
-        ${entities.length > 1 && html`<div class="row small"><span class="muted">Only through</span><div class="chips">${entities.slice(0, 12).map((entity) => html`<button type="button" class="chip" key=${entity.name} aria-pressed=${route.via === entity.name ? "true" : "false"} onClick=${() => toggle("via", entity.name)}>${show(entity)}</button>`)}</div></div>`}
-        ${shapes.length > 1 && html`<div class="row small"><span class="muted">Only the shape</span><div class="chips">${shapes.map((shape) => html`<button type="button" class="chip" key=${shape} aria-pressed=${route.shape === shape ? "true" : "false"} onClick=${() => toggle("shape", shape)}>${shape}</button>`)}</div></div>`}
+      ${(entities.length > 1 || shapes.length > 1) && html`<div class="row small why-filters">
+        ${entities.length > 1 && html`<label class="row">Only through <${Pick} value=${route.via} any="any entity" options=${entities.map((entity) => [entity.name, show(entity)])} onPick=${(value) => change({ via: value }, { replace: true })} /></label>`}
+        ${shapes.length > 1 && html`<label class="row">Only along <${Pick} value=${route.shape} any="any shape of path" options=${shapes.map((shape) => [shape, shape])} onPick=${(value) => change({ shape: value }, { replace: true })} /></label>`}
+        ${filtered && html`<button type="button" class="button small" onClick=${() => change({ via: null, shape: null }, { replace: true })}>Show all</button>`}
       </div>`}
       <${Drawing} asked=${asked} paths=${why.paths} facts=${facts} lit=${lit} onNode=${(name) => entities.some((entity) => entity.name === name) && toggle("via", name)}
         label=${`Drawing of ${plural(facts.length, "fact")} that support the answer; the lists below say the same in words.`} />
     </section>` : html`<p class="note">No fact of the graph stands out as a reason.</p>`}
     <div class="why-grid">
-      ${single.length > 0 && html`<section class="card stack tight"><h2>Single facts</h2><p class="muted small">How much lower the answer is without each of them.</p>
-        <ul>${single.map((fact) => html`<li class="reason" key=${factId(fact)}><${Triple} ...${fact} /><span class="number">${signed(-fact.effect)}</span></li>`)}</ul></section>`}
+      <${Contrast} why=${why} single=${single} filtered=${filtered} />
       ${paths.length > 0 && html`<section class="card stack tight"><h2>Paths</h2><p class="muted small">How much the score falls as they are removed, one after the other.</p>
         <ol>${paths.map((path, index) => html`<li class="reason" key=${index}><${Walk} path=${path} /><span class="number">${signed(-path.effect)}</span></li>`)}</ol></section>`}
-      ${why.rules.length > 0 && html`<section class="card stack tight"><h2>Rules that imply it</h2>
-        <ul>${why.rules.map((rule, index) => html`<li class="reason" key=${index}><div class="stack tight"><span class="wrap">${rule.text}</span>
+      ${rules.length > 0 && html`<section class="card stack tight"><h2>Rules that imply it</h2><p class="muted small">How often such pairs agree in this graph.</p>
+        <ul>${rules.map((rule, index) => html`<li class="reason" key=${index}><div class="stack tight"><span class="wrap">${rule.text}</span>
           <span class="small muted">${rule.facts.map((fact) => html`<span><${Triple} ...${fact} />. </span>`)}</span></div>
           ${rule.body ? html`<span class="number nowrap" title=${`holds for ${rule.support} of ${rule.body} such pairs`}>${percent(rule.support / rule.body)} of ${rule.body.toLocaleString("en")}</span>` : html`<span></span>`}</li>`)}</ul></section>`}
-      <${Contrast} why=${why} />
       <${Without} why=${why} />
     </div>
     ${why.warnings.map((text) => html`<p class="note warn small">${text}</p>`)}`;
+}
+
+function Pick({ value, any, options, onPick }) {
+  return html`<select class="select" value=${value || ""} onChange=${(event) => onPick(event.target.value || null)}>
+    <option value="">${any}</option>${options.map(([name, text]) => html`<option key=${name} value=${name}>${text}</option>`)}</select>`;
 }
 
 const signed = (value) => `${value > 0 ? "+" : value < 0 ? "−" : "±"}${Math.abs(value).toFixed(2)}`;
@@ -87,25 +92,34 @@ function Walk({ path }) {
   })}</span>`;
 }
 
-function Contrast({ why }) {
-  if (!why.runner_up) return null;
-  const other = why.runner_up;
-  const by = why.probability !== null && why.probability !== undefined && other.probability !== null && other.probability !== undefined;
-  const high = Math.max(why.score, other.score, 0.01);
-  const bar = (one) => (by ? html`<${Bar} value=${one.probability} />` : html`<${Bar} share=${one.score / high} text=${one.score.toFixed(2)} />`);
-  return html`<section class="card stack tight"><h2>And not ${show(other)}?</h2>
-    ${other.sentence && html`<p>${other.sentence}</p>`}
-    <div class="versus"><span class="wrap">${show(why.tail)}</span>${bar(why)}<span class="wrap muted">${show(other)}</span>${bar(other)}</div></section>`;
+// Why this answer and not the next best one: facts near them were removed one at a time, and both answers scored again.
+function Contrast({ why, single, filtered }) {
+  const other = why.contrast;
+  if (!other) return null;
+  const isStated = (one) => one.probability !== null && one.probability !== undefined;
+  const stated = isStated(why) && isStated(other);
+  const low = Math.min(why.score, other.score, 0), high = Math.max(why.score, other.score, low + 0.01);
+  const bar = (one) => (stated ? html`<${Bar} value=${one.probability} />` : html`<${Bar} share=${(one.score - low) / (high - low)} text=${one.score.toFixed(2)} />`);
+  const ahead = other.lead >= 0;
+  return html`<section class="card stack tight"><h2 class="wrap">${ahead ? html`And not ${show(other)}?` : html`The model prefers ${show(other)}`}</h2>
+    <div class="versus"><span class="wrap">${show(why.tail)}</span>${bar(why)}<span class="wrap muted">${show(other)}</span>${bar(other)}</div>
+    ${single.length > 0 && html`<p class="muted small">${ahead ? `It scores ${other.lead.toFixed(2)} higher` : `It scores ${(-other.lead).toFixed(2)} lower`}. Without one of these facts the lead is:</p>
+      <ul>${single.map((fact) => html`<li class="reason" key=${factId(fact)}><${Triple} ...${fact} /><span class="number nowrap">${signed(fact.lead)} <span class="unseen">instead of ${signed(other.lead)}</span></span></li>`)}</ul>`}
+    ${!why.facts.length && html`<p class="muted small">None of ${plural(other.tested, "single fact")} near them makes a difference.</p>`}
+    ${why.facts.length > 0 && !single.length && filtered && html`<p class="muted small">No single fact fits the filter.</p>`}
+    ${why.facts.length > 0 && other.tested < other.nearby && html`<p class="muted small">${other.tested.toLocaleString("en")} of ${plural(other.nearby, "fact")} near them were tested.</p>`}
+  </section>`;
 }
 
 function Without({ why }) {
   const { without } = why;
   if (!without) return null;
-  const high = Math.max(why.score, without.score, without.random_score ?? 0, 0.01);
-  const bar = (score, rank) => html`<${Bar} share=${score / high} text=${`#${Math.round(rank)}`} />`;
+  const scores = [why.score, without.score, without.random_score ?? why.score];
+  const low = Math.min(...scores, 0), high = Math.max(...scores, low + 0.01);
+  const bar = (score, rank) => html`<${Bar} share=${(score - low) / (high - low)} text=${`#${Math.round(rank)}`} />`;
   return html`<section class="card stack tight"><h2>Without these facts</h2>
     <div class="versus"><span>as it is</span>${bar(why.score, why.rank)}
-      <span>without ${plural(without.count, "fact")} above</span>${bar(without.score, without.rank)}
+      <span>without the ${plural(without.count, "fact")} of these ${why.paths.length ? "paths" : "rules"}</span>${bar(without.score, without.rank)}
       ${without.random_score !== null && without.random_score !== undefined && html`<span class="muted">without as many random ones nearby</span>${bar(without.random_score, without.random_rank)}`}</div>
     <p class="muted small">Bars are scores; the number is the rank of the answer.</p></section>`;
 }

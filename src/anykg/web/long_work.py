@@ -1,0 +1,74 @@
+"""What jobs do, asked of the public API: (graph, model, settings, folder, progress) to what the result file holds."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anykg
+from anykg.graph.graph import KnowledgeGraph
+from anykg.progress import Progress
+from anykg.web.asking import probabilities
+
+LongWork = Callable[[KnowledgeGraph, str, dict[str, Any], Path, Progress], dict[str, Any]]
+
+
+def _check(graph: KnowledgeGraph, model: str, settings: dict[str, Any], _: Path, progress: Progress) -> dict[str, Any]:
+    wanted = accepted_by(anykg.check, settings)
+    result: dict[str, Any] = anykg.check(graph, model=model, progress=progress, **wanted).to_dict()
+    return result
+
+
+def _complete(
+    graph: KnowledgeGraph, model: str, settings: dict[str, Any], folder: Path, progress: Progress
+) -> dict[str, Any]:
+    wanted = accepted_by(anykg.complete, settings)
+    loaded = anykg.load_model(model)
+    result: dict[str, Any] = anykg.complete(
+        graph, model=loaded, state=folder / "state.npz", progress=progress, **wanted
+    ).to_dict()
+    facts = [(row["head"], row["relation"], row["tail"]) for row in result["rows"]]
+    stated = probabilities(graph, loaded, facts, result["rows"])
+    rows = [row | {"probability": value} for row, value in zip(result["rows"], stated, strict=True)]
+    return result | {"rows": rows}
+
+
+def _audit(graph: KnowledgeGraph, model: str, settings: dict[str, Any], _: Path, progress: Progress) -> dict[str, Any]:
+    del model  # an audit fits its own
+    result: dict[str, Any] = anykg.audit(graph, progress=progress, **settings).to_dict()
+    return result
+
+
+def _fit(graph: KnowledgeGraph, model: str, settings: dict[str, Any], _: Path, progress: Progress) -> dict[str, Any]:
+    del model  # the foundation model is the shipped one: a fitted model is not fitted again
+    fitted = anykg.fit(graph, progress=progress, **accepted_by(anykg.fit, settings))
+    table = [dict(row) for row in fitted.config.table]
+    by_name = {row["component"]: row for row in table}
+    parts = {name: row["mrr"] for name, row in by_name.items() if name != "mixed"}
+    sentence = "Fitted."
+    if "mixed" in by_name and parts:
+        after = by_name["mixed"]["mrr"]
+        if "zero-shot" in parts:
+            before = f"from {parts['zero-shot']:.2f} to {after:.2f}"
+            sentence = f"On hidden facts of this graph the mean reciprocal rank rose {before}."
+            if after <= parts["zero-shot"]:
+                sentence = f"Fitting brought nothing here: the mean reciprocal rank on hidden facts went {before}."
+        else:
+            best = max(parts, key=lambda name: parts[name])
+            sentence = (
+                f"On hidden facts of this graph the mean reciprocal rank is {after:.2f}; of the best part, {best}, "
+                f"{parts[best]:.2f}."
+            )
+    summary = {"sentence": sentence, "out": settings["out"]}
+    return {"command": "fit", "summary": summary, "rows": table, "warnings": []}
+
+
+def accepted_by(function: Callable[..., Any], settings: dict[str, Any]) -> dict[str, Any]:
+    """The settings that a function takes; others are left out."""
+    parameters = inspect.signature(function).parameters
+    return {name: value for name, value in settings.items() if name in parameters}
+
+
+LONG_WORK: dict[str, LongWork] = {"check": _check, "complete": _complete, "audit": _audit, "fit": _fit}

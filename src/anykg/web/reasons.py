@@ -1,0 +1,157 @@
+"""Why a model believes a fact: `anykg.explain`, with names and labels for everything that is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import anykg
+from anykg.answers.explain.contrast import Contrast
+from anykg.answers.explain.explanation import Explanation
+from anykg.answers.explain.show import sentence
+from anykg.graph.graph import KnowledgeGraph
+from anykg.models.base import LinkPredictor
+from anykg.web.asking import COLUMNS, LISTED, has_probabilities, predict_all
+from anykg.web.decisions import Triple
+from anykg.web.explore import named
+
+BETTER = 5
+"""Known answers that are listed as better ones."""
+
+
+def explain(
+    graph: KnowledgeGraph, model: LinkPredictor, fact: Triple, check: Callable[[], None] = lambda: None
+) -> dict[str, Any]:
+    """Single facts, paths and rules behind a fact, the contrast with the runner-up, and the score without them.
+
+    `check` raises if nobody waits for the answer any more.
+    """
+    result = anykg.explain(graph, *fact, model=model)
+    check()
+    found = result.explanation
+    stated = {} if found.known else _probabilities(graph, model, fact, check)
+    words = _Words(graph, *(int(part) for part in found.triplet))
+    return {
+        **words.triple(found.triplet),
+        "known": found.known,
+        "score": found.score,
+        "probability": stated.get(fact[2]),
+        "rank": found.rank,
+        "candidates": found.candidates,
+        "sentences": words.sentences(found),
+        "facts": [
+            words.triple(one.fact) | {"effect": one.effect, "lead": one.score - one.other}
+            for one in (found.contrast.facts if found.contrast else ())
+        ],
+        "paths": [
+            {
+                "facts": [words.triple(row) for row in path.facts],
+                "nodes": [named(graph.entities, int(node)) for node in path.nodes],
+                "effect": path.effect,
+                "shape": words.shape(path.facts, path.nodes),
+            }
+            for path in found.paths
+        ],
+        "rules": [
+            {
+                "text": words.rule(match.facts),
+                "facts": [words.triple(row) for row in match.facts],
+                "support": match.support,
+                "body": match.body,
+            }
+            for match in found.matches
+        ],
+        "contrast": None if found.contrast is None else _contrast(graph, found.contrast, stated),
+        **_removal(found),
+        "warnings": list(result.warnings),
+    }
+
+
+def _probabilities(
+    graph: KnowledgeGraph, model: LinkPredictor, fact: Triple, check: Callable[[], None]
+) -> dict[str, float | None]:
+    """The probabilities of the best answers to the question behind a fact that is not known, by name."""
+    if not has_probabilities(graph, model, "tail"):
+        return {}
+    question = (fact[0], fact[1], None)
+    answers = predict_all(
+        graph, model, [question], k=LISTED, known=False, calibrated=True, progress=lambda done, total: check()
+    )[0]["answers"]
+    return {one["tail"]["name"]: one["probability"] for one in answers}
+
+
+def _contrast(graph: KnowledgeGraph, found: Contrast, stated: dict[str, float | None]) -> dict[str, Any]:
+    other = named(graph.entities, found.other)
+    return other | {
+        "score": found.other_score,
+        "probability": stated.get(other["name"]),
+        "lead": found.lead,
+        "tested": found.tested,
+        "nearby": found.nearby,
+        "better": [named(graph.entities, entity) | {"score": score} for entity, score in found.known[:BETTER]],
+    }
+
+
+def _removal(found: Explanation) -> dict[str, Any]:
+    """What is left of the score without the reasons, and whether that is more than chance."""
+    removed, draws = found.removal, found.random
+    if not len(removed.facts):
+        return {"without": None, "reliable": True}
+    mean = sum(one.score for one in draws) / len(draws) if draws else None
+    without = {
+        "count": len(removed.facts),
+        "score": removed.score,
+        "rank": removed.rank,
+        "random_score": mean,
+        "random_rank": sum(one.rank for one in draws) / len(draws) if draws else None,
+    }
+    return {"without": without, "reliable": mean is None or removed.score < mean}
+
+
+class _Words:
+    """Facts around one triplet, told in the graph's words."""
+
+    def __init__(self, graph: KnowledgeGraph, head: int, relation: int, tail: int) -> None:
+        self.graph, self.head, self.relation, self.tail = graph, head, relation, tail
+
+    def triple(self, row: Any) -> dict[str, Any]:
+        """A fact with names and labels."""
+        first, kind, last = (int(part) for part in row)
+        ends = (named(self.graph.entities, first), named(self.graph.relations, kind), named(self.graph.entities, last))
+        return dict(zip(COLUMNS, ends, strict=True))
+
+    def rule(self, facts: Any) -> str:
+        """The facts with letters for entities: X borders Z, Z in group Y: X in group Y."""
+        letters = {self.head: "X", self.tail: "Y"}
+        free = iter("ZWVUTSRQ")
+        told = []
+        for row in [*facts, (self.head, self.relation, self.tail)]:
+            first, kind, last = (int(part) for part in row)
+            for entity in (first, last):
+                if entity not in letters:
+                    letters[entity] = next(free, "N")
+            told.append(f"{letters[first]} {self.graph.relations.label(kind)} {letters[last]}")
+        return f"{', '.join(told[:-1])} ⇒ {told[-1]}"
+
+    def shape(self, facts: Any, nodes: Any) -> str:
+        """The relations of a path, with their directions."""
+        steps = []
+        for row, node in zip(facts, nodes[1:], strict=True):
+            label = self.graph.relations.label(int(row[1]))
+            steps.append(f"{label} →" if int(row[2]) == int(node) else f"← {label}")
+        return " · ".join(steps)
+
+    def sentences(self, found: Explanation) -> list[str]:
+        """The rule that holds most often, told with names; and a known answer that is better, if there is one."""
+        told = []
+        counted = [match for match in found.matches if match.body]
+        if counted:
+            best = max(counted, key=lambda match: match.share)
+            told.append(f"{sentence(self.graph, best, self.head)}.")
+        if found.contrast is not None and found.contrast.known:
+            entity, score = found.contrast.known[0]
+            told.append(
+                f"A better answer is already known: {self.graph.entities.label(entity)} "
+                f"(score {score:.2f}, this one {found.score:.2f})."
+            )
+        return told

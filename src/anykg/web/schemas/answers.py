@@ -1,0 +1,152 @@
+"""Questions, answers and explanations."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from anykg.web.schemas.base import Fact, Given, Named, Shape, Strict
+
+
+class Ask(Strict):
+    """A question: two of head, relation and tail; with all three, how plausible the fact is."""
+
+    head: Given | None = None
+    relation: Given | None = None
+    tail: Given | None = None
+    k: int = Field(default=10, ge=1, le=1000)
+    known: bool = True
+    """Show facts of the graph among the answers, marked."""
+
+
+class Answer(Shape):
+    """A fact, and how plausible it is."""
+
+    head: Named
+    relation: Named
+    tail: Named
+    score: float | None
+    probability: float | None
+    rank: int | None
+    known: bool
+    tail_rank: float | None
+    head_rank: float | None
+    decision: Literal["accept", "reject", "skip"] | None
+
+
+class Trust(Shape):
+    """How the check went for one relation."""
+
+    facts: int
+    first: float
+    """Share of hidden facts whose right answer came first."""
+    sentence: str
+
+
+class Answers(Shape):
+    """Ranked answers, best first."""
+
+    asked: Literal["head", "relation", "tail"] | None
+    names: dict[str, str]
+    """Labels of what was given."""
+    calibrated: bool
+    """The answers have probabilities; otherwise scores."""
+    answers: list[Answer]
+    none_of_these: float | None
+    """The probability that no entity (or relation) of the graph, beyond the known answers, is an answer."""
+    rejected: int
+    """Answers that were rejected earlier and are left out."""
+    trust: Trust | None
+    warnings: list[str]
+
+
+class Facts(Strict):
+    """Facts to score."""
+
+    facts: Annotated[list[tuple[Given, Given, Given]], Field(min_length=1, max_length=200)]
+
+
+class Ask3(Strict):
+    """A fact to explain."""
+
+    head: Given
+    relation: Given
+    tail: Given
+
+
+class Reason(Fact):
+    """A single fact, tested by removing it."""
+
+    effect: float
+    """How much smaller the lead over the runner-up is without it."""
+    lead: float
+    """The lead without it."""
+
+
+class PathReason(Shape):
+    """Facts that lead from the head to the tail."""
+
+    facts: list[Fact]
+    nodes: list[Named]
+    effect: float
+    shape: str
+
+
+class RuleReason(Shape):
+    """A rule that implies the fact."""
+
+    text: str
+    facts: list[Fact]
+    support: int | None
+    body: int | None
+
+
+class KnownAnswer(Named):
+    """An answer that the graph has."""
+
+    score: float
+
+
+class Contrast(Named):
+    """The best other answer that is not known, and why it is not this one."""
+
+    score: float
+    probability: float | None
+    lead: float
+    """By how much this answer scores higher; negative if the model prefers the other."""
+    tested: int
+    """Facts that were removed, one at a time."""
+    nearby: int
+    """Facts that touch the head or one of the two answers."""
+    better: list[KnownAnswer]
+    """Known answers that score higher, best first."""
+
+
+class Without(Shape):
+    """What is left of the answer without the facts given as reasons."""
+
+    count: int
+    score: float
+    rank: float
+    random_score: float | None
+    random_rank: float | None
+
+
+class Explanation(Fact):
+    """Why a fact is believed."""
+
+    known: bool
+    score: float
+    probability: float | None
+    rank: float
+    candidates: int
+    sentences: list[str]
+    facts: list[Reason]
+    """Single facts that hold up the lead over the runner-up, largest effect first."""
+    paths: list[PathReason]
+    rules: list[RuleReason]
+    contrast: Contrast | None
+    without: Without | None
+    reliable: bool
+    warnings: list[str]

@@ -1,0 +1,177 @@
+"""Graphs, uploads, search, and what is known of an entity."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from anykg.web.schemas.base import Given, Named, Shape, Strict
+
+
+class GraphSummary(Shape):
+    """One of the graphs."""
+
+    id: str
+    name: str
+    entities: int
+    relations: int
+    facts: int
+    model: str
+
+
+class Graphs(Shape):
+    """All graphs."""
+
+    version: str
+    graphs: list[GraphSummary]
+
+
+class RelationCount(Named):
+    """A relation and its number of facts."""
+
+    facts: int
+
+
+class Example(Shape):
+    """A question to start with."""
+
+    head: Named | None
+    relation: Named | None
+    tail: Named | None
+
+
+class ModelName(Shape):
+    """A model that can answer."""
+
+    id: str
+    name: str
+
+
+class GraphDetail(GraphSummary):
+    """A graph with what a page about it shows."""
+
+    digest: str
+    source: str
+    relation_list: list[RelationCount]
+    examples: list[Example]
+    first_entity: str | None
+    decisions_file: str
+    models: list[ModelName]
+    calibrated: bool
+    """Answers have probabilities."""
+    check: str | None
+    """The newest finished check with the present model: a job."""
+
+
+class ModelChoice(Strict):
+    """Which model is to answer."""
+
+    model: Given
+
+
+class Match(Named):
+    """A name that was found."""
+
+    facts: int
+
+
+class Matches(Shape):
+    """One page of names."""
+
+    matches: list[Match]
+    total: int
+    similar: bool
+    """Nothing contains the text; these are spelled alike."""
+
+
+class Group(Shape):
+    """The facts of an entity with one relation in one direction."""
+
+    relation: Named
+    direction: Literal["out", "in"]
+    entities: list[Named]
+    total: int
+    more: int
+
+
+class Entity(Named):
+    """An entity and its facts."""
+
+    facts: int
+    groups: list[Group]
+
+
+class Node(Named):
+    """An entity of a neighbourhood."""
+
+    facts: int
+
+
+class Edge(Shape):
+    """A fact of a neighbourhood."""
+
+    head: str
+    relation: Named
+    tail: str
+
+
+class More(Shape):
+    """Facts that were left out."""
+
+    relation: Named
+    direction: Literal["out", "in"]
+    count: int
+
+
+class Neighbourhood(Shape):
+    """The facts around an entity."""
+
+    centre: str
+    nodes: list[Node]
+    edges: list[Edge]
+    more: list[More]
+
+
+class Statement(Shape):
+    """A property of a relation, and in how many cases it holds."""
+
+    property: str
+    other: str | None
+    support: int
+    cases: int
+
+
+class KindShare(Shape):
+    """A kind of entities at one end of a relation."""
+
+    kind: str
+    share: float
+
+
+class RelationSchema(Shape):
+    """What the graph says of a relation."""
+
+    relation: str
+    facts: int
+    heads: int
+    tails: int
+    statements: list[Statement]
+    head_kinds: list[KindShare]
+    tail_kinds: list[KindShare]
+
+
+class GraphSchema(Shape):
+    """What the graph says of its relations."""
+
+    relations: list[RelationSchema]
+
+
+class Upload(Shape):
+    """A file that was read but is not yet used."""
+
+    id: str
+    name: str
+    facts: int
+    entities: int
+    relations: int
+    first: list[tuple[str, str, str]]
+    sentence: str

@@ -1,0 +1,79 @@
+"""Orders for long work, and how far it is."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field
+
+from anykg.web.schemas.base import Given, Shape, Strict
+
+
+class CheckOrder(Strict):
+    """How to check."""
+
+    task: Literal["node", "relation"] = "node"
+    facts: int | None = Field(default=None, ge=1, le=100_000)
+    fit: float | None = Field(default=None, gt=0, le=600)
+    """Also fit for so many minutes to the facts that are left, and ask the fitted model for the hidden ones."""
+    seed: int = Field(default=0, ge=0, le=2**31 - 1)
+
+
+class CompleteOrder(Strict):
+    """Which missing facts to look for."""
+
+    count: int = Field(default=200, ge=1, le=100_000)
+    relations: Annotated[list[Given], Field(min_length=1, max_length=1000)] | None = None
+    heads: Annotated[list[Given], Field(min_length=1, max_length=10_000)] | None = None
+    min_probability: float | None = Field(default=None, ge=0, le=1)
+    per_relation: int | None = Field(default=None, ge=1)
+    per_entity: int | None = Field(default=None, ge=1)
+
+
+class AuditOrder(Strict):
+    """How many doubtful facts to list, and how long to look for them."""
+
+    count: int = Field(default=200, ge=1, le=100_000)
+    minutes: float | None = Field(default=None, gt=0, le=600)
+    """By default 1, and 1 more for every 15,000 facts, up to 20."""
+
+
+class FitOrder(Strict):
+    """How long to fit."""
+
+    minutes: float = Field(default=2.0, gt=0, le=600)
+
+
+class Job(Shape):
+    """Long work."""
+
+    id: str
+    kind: Literal["check", "complete", "audit", "fit"]
+    graph: str
+    model: str
+    settings: dict[str, Any]
+    state: Literal["waiting", "running", "done", "failed", "stopped"]
+    done: int
+    total: int
+    note: str
+    error: str
+    created: float
+    started: float | None
+    ended: float | None
+
+
+class JobList(Shape):
+    """All jobs, newest first."""
+
+    jobs: list[Job]
+
+
+class Found(Shape):
+    """The result of a function of the library, as `to_dict()` gives it."""
+
+    model_config = ConfigDict(extra="allow")
+
+    command: str
+    summary: dict[str, Any]
+    rows: list[dict[str, Any]]
+    warnings: list[str]
