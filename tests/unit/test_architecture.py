@@ -56,6 +56,16 @@ def test_import_is_light() -> None:
     assert result.stdout.strip() == "[]"
 
 
+def test_a_question_about_a_small_graph_starts_fast() -> None:
+    """One answer needs neither compiled kernels nor scipy's optimisers, which take longer to import than to ask."""
+    code = (
+        "import sys, anykg; anykg.predict('atlas', head='France', relation='borders');"
+        "print([m for m in ('numba', 'scipy.optimize', 'matplotlib', 'pandas') if m in sys.modules])"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
+
+
 def test_no_conflict_markers() -> None:
     """A merge that went wrong can leave valid Python, as in a help text."""
     marked = [str(p.relative_to(ROOT)) for p in ROOT.rglob("*.py") if "\n<<<<<<< " in p.read_text(encoding="utf-8")]

@@ -19,8 +19,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize
-from scipy.special import expit, logit
 
 from anykg.atomic import write_json
 from anykg.evaluation.protocol import Target
@@ -125,7 +123,7 @@ def features(evidence: Evidence) -> np.ndarray:
     columns = (
         np.ones(len(chance)),
         (evidence.scores >= evidence.leading).astype(float),
-        logit(chance),
+        np.log(chance) - np.log1p(-chance),
         np.log(chance),
         gap,
         np.clip(evidence.leading - evidence.scores, 0.0, FARTHEST),
@@ -169,6 +167,13 @@ def fit(evidence: Evidence, right: np.ndarray, relations: Sequence[str]) -> Cali
     )
 
 
+def expit(values: np.ndarray) -> np.ndarray:
+    """The logistic function; scipy is imported when probabilities are asked for."""
+    from scipy.special import expit as compute
+
+    return np.asarray(compute(values))
+
+
 def _stated(columns: np.ndarray, groups: np.ndarray, coefficients: np.ndarray, effects: np.ndarray) -> np.ndarray:
     added = effects[groups]
     return np.asarray(
@@ -197,6 +202,8 @@ def _logistic(
         d_effects[:, 1] += np.bincount(group, slope * first, minlength=len(asked))
         penalty = (RIDGE * weights @ weights + strength * (effects**2).sum()) / 2
         return float(loss + penalty), np.concatenate([d_weights, d_effects.ravel()])
+
+    from scipy.optimize import minimize
 
     found = minimize(objective, np.zeros(width + 2 * len(asked)), jac=True, method="L-BFGS-B").x
     effects = np.zeros((count, 2))

@@ -64,6 +64,30 @@ class KnowledgeGraph:
         self._derived: dict[Any, Any] = {}
 
     @classmethod
+    def stored(
+        cls,
+        triplets: np.ndarray,
+        entities: Vocabulary,
+        relations: Vocabulary,
+        *,
+        keys: np.ndarray,
+        inverse_keys: np.ndarray,
+        pair_keys: np.ndarray,
+        digest: str,
+    ) -> KnowledgeGraph:
+        """A graph from arrays that `lookups` and `digest` gave before; nothing is checked or computed."""
+        self = cls.__new__(cls)
+        self.triplets, self.entities, self.relations = triplets, entities, relations
+        self._keys, self._inverse_keys, self._pair_keys = keys, inverse_keys, pair_keys
+        self.digest, self.name, self._derived = digest, "graph", {}
+        return self
+
+    @property
+    def lookups(self) -> dict[str, np.ndarray]:
+        """The sorted keys [E] behind the lookups, all computed."""
+        return {"keys": self._keys, "inverse_keys": self._inverse_keys, "pair_keys": self._pair_keys}
+
+    @classmethod
     def from_names(
         cls,
         heads: pl.Series | Iterable[str],

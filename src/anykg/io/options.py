@@ -34,6 +34,7 @@ class Reading(TypedDict, total=False):
     names: Literal["full", "prefixed"]
     query: str | None
     strict: bool
+    cache: bool
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,8 @@ class ReadOptions:
     """For a database, the query that returns head, relation and tail, or a file with it."""
     strict: bool = False
     """Refuse blank fields and comments instead of skipping and counting them."""
+    cache: bool = True
+    """Keep a packed copy of a large file in the user's cache, and open that the next time."""
 
     def __post_init__(self) -> None:
         for name, allowed in (("literals", LITERALS), ("names", NAMES)):
