@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from anykg.answers.questions import Skipped
     from anykg.graph.graph import KnowledgeGraph
-    from anykg.graph.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)

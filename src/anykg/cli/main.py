@@ -15,6 +15,7 @@ from rich.console import Console
 from anykg import __version__
 from anykg.cli import (
     audit,
+    cache,
     check,
     complete,
     data,
@@ -47,6 +48,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(rules.app, name="rules")
+app.add_typer(cache.app, name="cache")
 app.add_typer(data.app, name="data", help="Datasets and graph files: list, describe, download, split, build.")
 for module in (
     predict,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
@@ -17,7 +17,8 @@ import polars as pl
 COLUMN = "text"
 
 
-class Text(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Text:
     """N strings, some of them missing."""
 
     arrow: np.ndarray  # uint8, an Arrow file

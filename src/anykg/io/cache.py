@@ -70,7 +70,7 @@ def place_of(source: Path | str, options: ReadOptions, beside: tuple[Path, ...] 
     if str(source) == "-" or not options.cache or not limit() or not path.is_file():
         return None
     files = [path, *beside, *([Path(options.labels)] if options.labels is not None else [])]
-    stated = []
+    stated: list[tuple[str, int, int]] = []
     for file in files:
         try:
             status = file.stat()
@@ -78,7 +78,7 @@ def place_of(source: Path | str, options: ReadOptions, beside: tuple[Path, ...] 
             return None
         if time.time() - status.st_mtime < RECENT:
             return None
-        stated.append([str(file.resolve()), status.st_size, status.st_mtime_ns])
+        stated.append((str(file.resolve()), status.st_size, status.st_mtime_ns))
     if sum(size for _, size, _ in stated) < SMALLEST:
         return None
     key = json.dumps([__version__, stated, {k: str(v) for k, v in asdict(options).items()}])

@@ -240,7 +240,9 @@ def detect(source: Source, options: ReadOptions | None = None) -> Format:
     promised = next((f for f in reversed(formats().values()) if source.extension in f.suffixes), None)
     if promised is not None and source.extension != ".txt":
         if promised.name in _RESOLUTE:
-            return _checked(source, _sniffed(source, ("kgtk", "apoc", "parquet", "feather", "excel", "anykg")) or promised)
+            return _checked(
+                source, _sniffed(source, ("kgtk", "apoc", "parquet", "feather", "excel", "anykg")) or promised
+            )
         if promised.sniff(source) or promised.name in ("owl", "n3", "kgtk"):
             if promised.name == "json" and _is_json_ld(source):
                 return formats()["jsonld"]

@@ -100,5 +100,6 @@ class ReadOptions:
         return cls(**chosen)
 
     def given(self) -> list[str]:
-        """The names of the options that are not at their defaults."""
-        return [field.name for field in fields(self) if getattr(self, field.name) != field.default]
+        """The names of the options that are not at their defaults and change what is read."""
+        chosen = [field.name for field in fields(self) if getattr(self, field.name) != field.default]
+        return [name for name in chosen if name != "cache"]

@@ -18,7 +18,7 @@ from __future__ import annotations
 import json
 import mmap
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from hashlib import blake2b
 from pathlib import Path
 from typing import IO, Any
@@ -113,7 +113,8 @@ def _write(graph: KnowledgeGraph, file: IO[bytes], read: Mapping[str, Any] | Non
             text = Text.of(strings)
             layouts[f"{kind}.{part}"] = text.layout
             sections |= {f"{kind}.{part}": text.arrow, f"{kind}.{part}.order": text.order}
-    rows, end = [], 0
+    rows: list[dict[str, Any]] = []
+    end = 0
     for name, array in sections.items():
         array = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<"), copy=False)
         sections[name] = array
@@ -198,20 +199,12 @@ def _section(buffer: Buffer, row: Mapping[str, Any], start: int) -> np.ndarray:
 
 def _graph(buffer: Buffer, header: Mapping[str, Any], start: int) -> KnowledgeGraph:
     sections = {row["name"]: _section(buffer, row, start) for row in header["sections"]}
+    texts = {
+        name: Text.mapped(sections[name], sections[f"{name}.order"], layout) for name, layout in header["text"].items()
+    }
     entities, relations = (
-        Vocabulary.mapped(
-            "entity" if kind == "entities" else "relation",
-            *_texts(kind, sections, header["text"]),
-            header["prefixes"][kind],
-        )
-        for kind in ("entities", "relations")
+        Vocabulary.mapped(kind, texts[f"{name}.names"], texts.get(f"{name}.labels"), header["prefixes"][name])
+        for kind, name in (("entity", "entities"), ("relation", "relations"))
     )
     lookups = {name: sections[name] for name in ("keys", "inverse_keys", "pair_keys")}
     return KnowledgeGraph.stored(sections["triplets"], entities, relations, digest=header["digest"], **lookups)
-
-
-def _texts(
-    kind: str, sections: Mapping[str, np.ndarray], layouts: Mapping[str, Mapping[str, int]]
-) -> Iterable[Any]:
-    for name in (f"{kind}.names", f"{kind}.labels"):
-        yield Text.mapped(sections[name], sections[f"{name}.order"], layouts[name]) if name in layouts else None

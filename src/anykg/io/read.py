@@ -118,7 +118,7 @@ def read_with_report(
     options = ReadOptions.of(**reading)
     shown = addresses.shown(source)
     local = not addresses.scheme_of(str(source)) and not addresses.is_database(source)
-    if local and is_pack(source) and not set(options.given()) - {"cache"}:
+    if local and is_pack(source) and not options.given():
         graph, _ = open_pack(source)
         return graph, _packed_report(graph, shown)
     place = cache.place_of(source, options, _beside(Path(source))) if local else None
