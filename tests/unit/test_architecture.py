@@ -10,9 +10,9 @@ import pytest
 import anykg
 
 ORDER = [
-    ["errors", "seeds", "provenance", "printable", "progress", "threads"], ["atomic", "settings", "devices",
-    "plugins"], ["graph"], ["io"], ["rules"], ["models"], ["evaluation"], ["training"], ["answers"], ["benchmarks"],
-    ["testing", "web"], ["cli"],
+    ["errors", "seeds", "provenance", "printable", "progress", "threads", "compiling"],
+    ["atomic", "settings", "devices", "plugins"], ["graph"], ["io"], ["rules"], ["models"], ["evaluation"],
+    ["training"], ["answers"], ["benchmarks"], ["testing", "web"], ["cli"],
 ]  # fmt: skip
 LEVEL = {name: level for level, names in enumerate(ORDER) for name in names}
 ROOT = Path(anykg.__file__).parent

@@ -6,7 +6,8 @@ distance to the first, and how many answers are known already. Every relation an
 one for all answers and one for the first, shrunk towards zero as far as answers of folds left out suggest.
 
 A calibration holds for one model on one graph. Those of plain models are kept in the user's cache under the digests of
-both; a model made by `fit` brings its own.
+both, with a sketch of the graph (`anykg.graph.sketch`); a model made by `fit` brings its own. A graph that has changed
+by a few per cent of its facts uses the calibration of its earlier version.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import numpy as np
 from anykg.atomic import write_json
 from anykg.evaluation.protocol import Target
 from anykg.evaluation.ranking import Best
+from anykg.graph import sketch
 from anykg.graph.graph import HEAD, RELATION, KnowledgeGraph
 from anykg.models.base import LinkPredictor
 from anykg.seeds import generator
@@ -34,6 +36,8 @@ STRENGTHS = (0.3, 1.0, 3.0, 10.0)
 RIDGE = 0.05
 FARTHEST = 8.0
 """Gaps between scores are cut off here."""
+SIMILAR = 0.05
+"""A graph that differs by at most this share of its facts uses the calibration of its earlier version."""
 PRIOR = 2.0
 """Answers' worth of doubt: half of them right, half wrong."""
 
@@ -281,8 +285,46 @@ def place_of(graph: KnowledgeGraph, model: LinkPredictor, task: Target) -> Path:
     return Path(user_cache_path("anykg")) / "calibration" / name
 
 
-def save(calibration: Calibration, path: Path) -> None:
-    """Keep a calibration."""
+class Kept(NamedTuple):
+    """A calibration from the user's cache."""
+
+    calibration: Calibration
+    differing: int = 0
+    """Facts in which the graph differs from the one it was made for, which is an earlier version of it."""
+
+    @property
+    def note(self) -> str | None:
+        """What people should know of it."""
+        if not self.differing:
+            return None
+        return (
+            f"calibrated on an earlier version of this graph: {self.differing:,} facts differ; `anykg check` "
+            "calibrates anew"
+        )
+
+
+def kept(graph: KnowledgeGraph, model: LinkPredictor, task: Target) -> Kept | None:
+    """The calibration of a model on this graph, or on the most similar graph that differs by few facts only."""
+    path = place_of(graph, model, task)
+    exact = load(path)
+    if exact is not None:
+        return Kept(exact)
+    ending = path.name.partition("-")[2]
+    best: Kept | None = None
+    for other in path.parent.glob(f"*-{ending}"):
+        stored = sketch.load(path.parent / f"{other.name.partition('-')[0]}.npy")
+        earlier = None if stored is None else load(other)
+        if stored is None or earlier is None:
+            continue
+        differing = max(sketch.difference(graph.derive(sketch.sketch_of), stored), 1)
+        if differing <= SIMILAR * len(graph) and (best is None or differing < best.differing):
+            best = Kept(earlier, differing)
+    return best
+
+
+def save(calibration: Calibration, path: Path, graph: KnowledgeGraph) -> None:
+    """Keep a calibration and a sketch of its graph."""
+    sketch.save(graph.derive(sketch.sketch_of), path.parent / f"{graph.digest[:16]}.npy")
     write_json(path, calibration.to_dict())
 
 

@@ -34,9 +34,11 @@ from anykg.cli import (
     serve,
     train,
     verify,
+    warm_up,
 )
-from anykg.cli.output import set_up_logging
+from anykg.cli.output import note, set_up_logging
 from anykg.cli.wording import as_typed
+from anykg.compiling import announce
 from anykg.errors import InputError, Interrupted, SettingError
 from anykg.printable import printable
 
@@ -68,6 +70,7 @@ for module in (
     mcp,
     reproduce,
     demo,
+    warm_up,
 ):
     module.register(app)
 
@@ -89,6 +92,7 @@ def common(
 ) -> None:
     """Predict missing facts in any knowledge graph, even if no model has seen its entities and relation types."""
     set_up_logging(quiet)
+    announce(note)
 
 
 def run() -> None:

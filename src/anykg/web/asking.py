@@ -59,7 +59,8 @@ def has_probabilities(graph: KnowledgeGraph, model: LinkPredictor, asked: Asked 
 def calibration_of(graph: KnowledgeGraph, model: LinkPredictor, asked: Asked | None) -> calibration.Calibration | None:
     """What turns scores into probabilities: brought by a fitted model, or kept from a check."""
     task: Literal["node", "relation"] = "relation" if asked == "relation" else "node"
-    return calibration.own(model, task) or calibration.load(calibration.place_of(graph, model, task))
+    kept = calibration.kept(graph, model, task)
+    return calibration.own(model, task) or (None if kept is None else kept.calibration)
 
 
 def with_names(graph: KnowledgeGraph, row: dict[str, Any]) -> dict[str, Any]:
