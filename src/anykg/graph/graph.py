@@ -6,9 +6,10 @@ membership a binary search. A query relation may be given as r + R, the inverse 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from hashlib import blake2b
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -36,6 +37,8 @@ class KnowledgeGraph:
     """
 
     name: str
+    arrays: Mapping[str, np.ndarray] = MappingProxyType({})
+    """What else a packed graph brings by name, such as sorted edges, which are slow to compute."""
 
     def __init__(self, triplets: np.ndarray, entities: Vocabulary, relations: Vocabulary) -> None:
         triplets = np.asarray(triplets)

@@ -37,6 +37,7 @@ from anykg.io.source import Source
 MAGIC = b"\x93ANYKG\r\n"
 VERSION = 1
 ALIGNMENT = 64
+ARRAY = "array."
 _FIXED = struct.Struct("<8sIIQ16s")
 _AGAIN = "pack the source again with `anykg data pack`"
 Buffer = mmap.mmap | bytes
@@ -51,10 +52,22 @@ def is_pack(path: Path | str) -> bool:
         return False
 
 
-def write_pack(graph: KnowledgeGraph, path: Path | str, read: Mapping[str, Any] | None = None) -> int:
-    """Write a packed graph, completely or not at all, and return its size; `read` says how the source was read."""
+def write_pack(
+    graph: KnowledgeGraph,
+    path: Path | str,
+    read: Mapping[str, Any] | None = None,
+    arrays: Mapping[str, np.ndarray] | None = None,
+) -> int:
+    """Write a packed graph, completely or not at all, and return its size.
+
+    Args:
+        graph: What to write.
+        path: Where to.
+        read: How the source was read.
+        arrays: What else to bring; see `KnowledgeGraph.arrays`.
+    """
     with atomic_path(path) as temporary, temporary.open("wb") as file:
-        _write(graph, file, read)
+        _write(graph, file, read, graph.arrays if arrays is None else arrays)
         return file.tell()
 
 
@@ -63,7 +76,7 @@ def to_bytes(graph: KnowledgeGraph) -> bytes:
     import io
 
     buffer = io.BytesIO()
-    _write(graph, buffer, None)
+    _write(graph, buffer, None, graph.arrays)
     return buffer.getvalue()
 
 
@@ -103,8 +116,11 @@ def read(source: Source, options: ReadOptions) -> Parsed:
 # -- writing --------------------------------------------------------------------------------------------------------
 
 
-def _write(graph: KnowledgeGraph, file: IO[bytes], read: Mapping[str, Any] | None) -> None:
+def _write(
+    graph: KnowledgeGraph, file: IO[bytes], read: Mapping[str, Any] | None, arrays: Mapping[str, np.ndarray]
+) -> None:
     sections: dict[str, np.ndarray] = {"triplets": graph.triplets, **graph.lookups}
+    sections |= {ARRAY + name: array for name, array in arrays.items()}
     layouts: dict[str, dict[str, int]] = {}
     for kind, vocabulary in (("entities", graph.entities), ("relations", graph.relations)):
         for part, strings in (("names", vocabulary.names), ("labels", vocabulary.labels)):
@@ -159,7 +175,8 @@ def _checksum(array: np.ndarray) -> str:
 def _mapped(path: Path) -> mmap.mmap:
     try:
         with path.open("rb") as file:
-            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            # Pages are shared until they are written, which nobody does; but kernels are compiled for writable arrays.
+            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
     except ValueError as error:  # nothing to map
         raise DataError(f"{path}: the file is empty; {_AGAIN}.") from error
     except OSError as error:
@@ -194,7 +211,10 @@ def _section(buffer: Buffer, row: Mapping[str, Any], start: int) -> np.ndarray:
     count = int(np.prod(shape, dtype=np.int64))
     if not count:
         return np.empty(shape, dtype)
-    return np.frombuffer(buffer, dtype, count, start + row["at"]).reshape(shape)
+    section = np.frombuffer(buffer, dtype, count, start + row["at"]).reshape(shape)
+    if not row["name"].startswith(ARRAY):  # as in a graph that was not packed
+        section.setflags(write=False)
+    return section
 
 
 def _graph(buffer: Buffer, header: Mapping[str, Any], start: int) -> KnowledgeGraph:
@@ -207,4 +227,6 @@ def _graph(buffer: Buffer, header: Mapping[str, Any], start: int) -> KnowledgeGr
         for kind, name in (("entity", "entities"), ("relation", "relations"))
     )
     lookups = {name: sections[name] for name in ("keys", "inverse_keys", "pair_keys")}
-    return KnowledgeGraph.stored(sections["triplets"], entities, relations, digest=header["digest"], **lookups)
+    graph = KnowledgeGraph.stored(sections["triplets"], entities, relations, digest=header["digest"], **lookups)
+    graph.arrays = {name.removeprefix(ARRAY): array for name, array in sections.items() if name.startswith(ARRAY)}
+    return graph

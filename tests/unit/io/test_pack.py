@@ -17,6 +17,8 @@ from anykg.graph.vocabulary import Vocabulary
 from anykg.io import cache, pack
 from anykg.io.catalog import as_graph
 from anykg.io.read import read_with_report
+from anykg.models.nbf.edges import RelationalEdges
+from anykg.models.nbf.relation_graph import entity_graph, relation_graph, to_arrays
 
 NAMES = st.lists(st.text(st.characters(exclude_categories=["Cs"])), min_size=1, max_size=12, unique=True)
 
@@ -96,6 +98,21 @@ def test_damage_is_found(tmp_path: Path) -> None:
     path.write_bytes(whole[:8] + b"\2" + whole[9:])
     with pytest.raises(DataError, match="version 2"):
         as_graph(path)
+
+
+def test_sorted_edges_are_brought_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = small()
+    pack.write_pack(graph, tmp_path / "g.anykg", arrays=to_arrays(graph))
+    monkeypatch.setattr(RelationalEdges, "_ordered", lambda *_: pytest.fail("sorted again"))
+    monkeypatch.setattr("anykg.models.nbf.relation_graph._incidence", lambda *_: pytest.fail("computed again"))
+    back = as_graph(tmp_path / "g.anykg")
+    orders = [one.derive(entity_graph).by_receiver for one in (graph, back)]
+    for mine, theirs in zip(*orders, strict=True):
+        assert np.array_equal(mine, theirs)
+        assert mine.flags.writeable == theirs.flags.writeable, "or kernels are compiled again"
+    assert np.array_equal(back.derive(relation_graph).triplets, graph.derive(relation_graph).triplets)
+    assert not back.subset(np.array([0])).arrays, "which are those of all facts"
+    pack.verify_pack(tmp_path / "g.anykg")
 
 
 def test_opening_reads_no_names(tmp_path: Path) -> None:

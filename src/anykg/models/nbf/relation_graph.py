@@ -12,14 +12,25 @@ import numpy as np
 import scipy.sparse as sp
 
 from anykg.graph.graph import KnowledgeGraph
-from anykg.models.nbf.edges import RelationalEdges
+from anykg.models.nbf.edges import Order, RelationalEdges
 from anykg.models.nbf.reference import HEAD_HEAD, HEAD_TAIL, TAIL_HEAD, TAIL_TAIL
 
 NUM_TYPES = 4
+RECEIVER, RELATION_GRAPH = "nbf.by_receiver", "nbf.relation_graph"
+"""Names of arrays in packed graphs."""
+
+
+def to_arrays(graph: KnowledgeGraph) -> dict[str, np.ndarray]:
+    """What `relation_graph` and `entity_graph` find in a packed graph instead of computing it again."""
+    order = graph.derive(entity_graph).by_receiver
+    found = {f"{RECEIVER}.{name}": part for name, part in zip(Order._fields, order, strict=True)}
+    return found | {RELATION_GRAPH: graph.derive(relation_graph).triplets}
 
 
 def relation_graph(graph: KnowledgeGraph) -> RelationalEdges:
     """Edges (r1, type, r2), sorted; messages go from r2 to r1. Ask for it by `graph.derive(relation_graph)`."""
+    if RELATION_GRAPH in graph.arrays:
+        return RelationalEdges(graph.arrays[RELATION_GRAPH], 2 * graph.num_relations, NUM_TYPES)
     heads, count = _incidence(graph), graph.num_relations
     pairs = (heads.T @ heads).tocoo()
     parts = []
@@ -40,7 +51,12 @@ def relation_graph(graph: KnowledgeGraph) -> RelationalEdges:
 
 def entity_graph(graph: KnowledgeGraph) -> RelationalEdges:
     """The facts and their inverses, as `graph.with_inverses()` orders them; messages go from tail to head."""
-    return RelationalEdges(graph.with_inverses(), graph.num_entities, 2 * graph.num_relations, with_inverses=True)
+    edges = RelationalEdges(graph.with_inverses(), graph.num_entities, 2 * graph.num_relations, with_inverses=True)
+    stored = [graph.arrays.get(f"{RECEIVER}.{name}") for name in Order._fields]
+    parts = [part for part in stored if part is not None]
+    if len(parts) == len(stored):
+        vars(edges)["by_receiver"] = Order(*parts)
+    return edges
 
 
 def _incidence(graph: KnowledgeGraph) -> sp.csr_array:
