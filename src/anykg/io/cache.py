@@ -91,9 +91,10 @@ def load(place: Path) -> tuple[KnowledgeGraph, dict[str, Any]] | None:
         return None
     try:
         graph, header = open_pack(place)
-        os.utime(place)  # used just now
+        with suppress(OSError):  # a cache that can only be read
+            os.utime(place)  # used just now
         return graph, header["read"]
-    except (DataError, OSError, KeyError, ValueError) as error:
+    except (DataError, KeyError, ValueError) as error:
         logger.info("A damaged copy in the cache is made again (%s).", error)
         with suppress(OSError):
             place.unlink()
@@ -103,6 +104,7 @@ def load(place: Path) -> tuple[KnowledgeGraph, dict[str, Any]] | None:
 def save(graph: KnowledgeGraph, place: Path, read: dict[str, Any]) -> None:
     """Keep a packed copy; a full disk or a folder that cannot be written leaves none."""
     try:
+        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)  # the source may be readable by its owner only
         if write_pack(graph, place, read) > limit():
             place.unlink(missing_ok=True)
         evict(keep=place)

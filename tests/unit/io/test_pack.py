@@ -142,6 +142,7 @@ def test_a_large_file_is_parsed_once(source: Path, monkeypatch: pytest.MonkeyPat
     graph, report = read_with_report(source)
     assert len(cache.entries()) == 1
     assert cache.entries()[0].source == str(source)
+    assert cache.folder().stat().st_mode & 0o077 == 0, "nobody else can read the copy"
     monkeypatch.setattr("anykg.io.read._read_source", lambda *_: pytest.fail("parsed again"))
     again, same = read_with_report(source)
     assert again.digest == graph.digest
