@@ -104,7 +104,7 @@ def test_sorted_edges_are_brought_along(tmp_path: Path, monkeypatch: pytest.Monk
     graph = small()
     pack.write_pack(graph, tmp_path / "g.anykg", arrays=to_arrays(graph))
     monkeypatch.setattr(RelationalEdges, "_ordered", lambda *_: pytest.fail("sorted again"))
-    monkeypatch.setattr("anykg.models.nbf.relation_graph._incidence", lambda *_: pytest.fail("computed again"))
+    monkeypatch.setattr("anykg.models.nbf.relation_graph._meeting", lambda *_: pytest.fail("computed again"))
     back = as_graph(tmp_path / "g.anykg")
     orders = [one.derive(entity_graph).by_receiver for one in (graph, back)]
     for mine, theirs in zip(*orders, strict=True):
