@@ -68,7 +68,8 @@ def propagate(
     targets: Tensor | None = None,
 ) -> Tensor:
     """As `reference.propagate`."""
-    small = is_small(len(queries.heads) * edges.num_edges, queries.boundary.shape[-1])
+    # Triplets are scored by the hundreds, as in explanations, where the kernels soon pay.
+    small = targets is None and is_small(len(queries.heads) * edges.num_edges, queries.boundary.shape[-1])
     if small or not kernels_apply(queries.boundary) or edge_weights is not None:
         return reference.propagate(
             layers, queries, edges, start=start, keep=keep, edge_weights=edge_weights, targets=targets
