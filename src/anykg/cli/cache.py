@@ -61,7 +61,7 @@ def list_cache(
         for entry, when in zip(found, used, strict=True):
             table.add_row(Text(printable(entry.source)), f"{entry.triplets:,}", f"{entry.size / 1e6:,.1f}", when)
         Console(highlight=False).print(table)
-    say(f"{len(found):,} graphs, {total / 1e6:,.1f} MB of at most {limit() / 1e6:,.0f} MB in {folder()}")
+    say(f"{len(found):,} copies, {total / 1e6:,.1f} MB of at most {limit() / 1e6:,.0f} MB in {folder()}")
 
 
 @app.command()
@@ -73,4 +73,4 @@ def clear() -> None:
     from anykg.io.cache import clear as remove
 
     count, size = remove()
-    say(f"Removed {count:,} graphs, {size / 1e6:,.1f} MB.")
+    say(f"Removed {count:,} copies, {size / 1e6:,.1f} MB.")

@@ -128,7 +128,7 @@ def read_with_report(
         return graph, ReadReport.from_dict(read | {"path": shown})
     graph, report = _read_source(source, options, shown, progress, reading)
     if place is not None:
-        cache.save(graph, place, report.to_dict())
+        cache.save(graph, place, report.to_dict() | {"path": str(Path(source).resolve())})
     return graph, report
 
 
