@@ -6,8 +6,8 @@ distance to the first, and how many answers are known already. Every relation an
 one for all answers and one for the first, shrunk towards zero as far as answers of folds left out suggest.
 
 A calibration holds for one model on one graph. Those of plain models are kept in the user's cache under the digests of
-both, with a sketch of the graph (`anykg.graph.sketch`); a model made by `fit` brings its own. A graph that has changed
-by a few per cent of its facts uses the calibration of its earlier version.
+both, with a sketch of the graph (`anykg.graph.versions`); a model made by `fit` brings its own. A graph that changed by
+a few per cent of its facts uses the calibration of its earlier version.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import numpy as np
 from anykg.atomic import write_json
 from anykg.evaluation.protocol import Target
 from anykg.evaluation.ranking import Best
-from anykg.graph import sketch
+from anykg.graph import versions
 from anykg.graph.graph import HEAD, RELATION, KnowledgeGraph
 from anykg.models.base import LinkPredictor
 from anykg.seeds import generator
@@ -127,7 +127,7 @@ def features(evidence: Evidence) -> np.ndarray:
     columns = (
         np.ones(len(chance)),
         (evidence.scores >= evidence.leading).astype(float),
-        np.log(chance) - np.log1p(-chance),
+        logit(chance),
         np.log(chance),
         gap,
         np.clip(evidence.leading - evidence.scores, 0.0, FARTHEST),
@@ -174,6 +174,13 @@ def fit(evidence: Evidence, right: np.ndarray, relations: Sequence[str]) -> Cali
 def expit(values: np.ndarray) -> np.ndarray:
     """The logistic function; scipy is imported when probabilities are asked for."""
     from scipy.special import expit as compute
+
+    return np.asarray(compute(values))
+
+
+def logit(values: np.ndarray) -> np.ndarray:
+    """The inverse of `expit`."""
+    from scipy.special import logit as compute
 
     return np.asarray(compute(values))
 
@@ -312,11 +319,11 @@ def kept(graph: KnowledgeGraph, model: LinkPredictor, task: Target) -> Kept | No
     ending = path.name.partition("-")[2]
     best: Kept | None = None
     for other in path.parent.glob(f"*-{ending}"):
-        stored = sketch.load(path.parent / f"{other.name.partition('-')[0]}.npy")
+        stored = versions.load(path.parent / f"{other.name.partition('-')[0]}.npy")
         earlier = None if stored is None else load(other)
         if stored is None or earlier is None:
             continue
-        differing = max(sketch.difference(graph.derive(sketch.sketch_of), stored), 1)
+        differing = max(versions.difference(graph.derive(versions.sketch_of), stored), 1)
         if differing <= SIMILAR * len(graph) and (best is None or differing < best.differing):
             best = Kept(earlier, differing)
     return best
@@ -324,7 +331,7 @@ def kept(graph: KnowledgeGraph, model: LinkPredictor, task: Target) -> Kept | No
 
 def save(calibration: Calibration, path: Path, graph: KnowledgeGraph) -> None:
     """Keep a calibration and a sketch of its graph."""
-    sketch.save(graph.derive(sketch.sketch_of), path.parent / f"{graph.digest[:16]}.npy")
+    versions.save(graph.derive(versions.sketch_of), path.parent / f"{graph.digest[:16]}.npy")
     write_json(path, calibration.to_dict())
 
 
