@@ -6,7 +6,8 @@ distance to the first, and how many answers are known already. Every relation an
 one for all answers and one for the first, shrunk towards zero as far as answers of folds left out suggest.
 
 A calibration holds for one model on one graph. Those of plain models are kept in the user's cache under the digests of
-both; a model made by `fit` brings its own.
+both, with a sketch of the graph (`anykg.graph.versions`); a model made by `fit` brings its own. A graph that changed by
+a few per cent of its facts uses the calibration of its earlier version.
 """
 
 from __future__ import annotations
@@ -19,12 +20,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize
-from scipy.special import expit, logit
 
 from anykg.atomic import write_json
 from anykg.evaluation.protocol import Target
 from anykg.evaluation.ranking import Best
+from anykg.graph import versions
 from anykg.graph.graph import HEAD, RELATION, KnowledgeGraph
 from anykg.models.base import LinkPredictor
 from anykg.seeds import generator
@@ -36,6 +36,8 @@ STRENGTHS = (0.3, 1.0, 3.0, 10.0)
 RIDGE = 0.05
 FARTHEST = 8.0
 """Gaps between scores are cut off here."""
+SIMILAR = 0.05
+"""A graph that differs by at most this share of its facts uses the calibration of its earlier version."""
 PRIOR = 2.0
 """Answers' worth of doubt: half of them right, half wrong."""
 
@@ -169,6 +171,20 @@ def fit(evidence: Evidence, right: np.ndarray, relations: Sequence[str]) -> Cali
     )
 
 
+def expit(values: np.ndarray) -> np.ndarray:
+    """The logistic function; scipy is imported when probabilities are asked for."""
+    from scipy.special import expit as compute
+
+    return np.asarray(compute(values))
+
+
+def logit(values: np.ndarray) -> np.ndarray:
+    """The inverse of `expit`."""
+    from scipy.special import logit as compute
+
+    return np.asarray(compute(values))
+
+
 def _stated(columns: np.ndarray, groups: np.ndarray, coefficients: np.ndarray, effects: np.ndarray) -> np.ndarray:
     added = effects[groups]
     return np.asarray(
@@ -197,6 +213,8 @@ def _logistic(
         d_effects[:, 1] += np.bincount(group, slope * first, minlength=len(asked))
         penalty = (RIDGE * weights @ weights + strength * (effects**2).sum()) / 2
         return float(loss + penalty), np.concatenate([d_weights, d_effects.ravel()])
+
+    from scipy.optimize import minimize
 
     found = minimize(objective, np.zeros(width + 2 * len(asked)), jac=True, method="L-BFGS-B").x
     effects = np.zeros((count, 2))
@@ -274,8 +292,46 @@ def place_of(graph: KnowledgeGraph, model: LinkPredictor, task: Target) -> Path:
     return Path(user_cache_path("anykg")) / "calibration" / name
 
 
-def save(calibration: Calibration, path: Path) -> None:
-    """Keep a calibration."""
+class Kept(NamedTuple):
+    """A calibration from the user's cache."""
+
+    calibration: Calibration
+    differing: int = 0
+    """Facts in which the graph differs from the one it was made for, which is an earlier version of it."""
+
+    @property
+    def note(self) -> str | None:
+        """What people should know of it."""
+        if not self.differing:
+            return None
+        return (
+            f"calibrated on an earlier version of this graph: {self.differing:,} facts differ; `anykg check` "
+            "calibrates anew"
+        )
+
+
+def kept(graph: KnowledgeGraph, model: LinkPredictor, task: Target) -> Kept | None:
+    """The calibration of a model on this graph, or on the most similar graph that differs by few facts only."""
+    path = place_of(graph, model, task)
+    exact = load(path)
+    if exact is not None:
+        return Kept(exact)
+    ending = path.name.partition("-")[2]
+    best: Kept | None = None
+    for other in path.parent.glob(f"*-{ending}"):
+        stored = versions.load(path.parent / f"{other.name.partition('-')[0]}.npy")
+        earlier = None if stored is None else load(other)
+        if stored is None or earlier is None:
+            continue
+        differing = max(versions.difference(graph.derive(versions.sketch_of), stored), 1)
+        if differing <= SIMILAR * len(graph) and (best is None or differing < best.differing):
+            best = Kept(earlier, differing)
+    return best
+
+
+def save(calibration: Calibration, path: Path, graph: KnowledgeGraph) -> None:
+    """Keep a calibration and a sketch of its graph."""
+    versions.save(graph.derive(versions.sketch_of), path.parent / f"{graph.digest[:16]}.npy")
     write_json(path, calibration.to_dict())
 
 

@@ -224,7 +224,7 @@ def check(
     kept = None if own else calibration.load(path)
     better_kept = facts is not None and kept is not None and kept.answers > curve.answers
     if not better_kept and own is None:
-        calibration.save(curve, path)
+        calibration.save(curve, path, loaded)
     everything = np.ones(len(found.ranks), bool)
     plain = ~found.given_away
     relations = found.facts[:, 1]

@@ -28,10 +28,9 @@ from zipfile import BadZipFile
 import numpy as np
 from scipy.special import expit, gammaln, logsumexp
 
-from anykg.answers import calibration
 from anykg.answers.calibration import Calibration, digest_of, evidence_of
 from anykg.answers.inputs import ModelLike, Name, graph_of, look_up, model_of
-from anykg.answers.predict import calibration_of
+from anykg.answers.predict import calibration_of, kept_calibration
 from anykg.answers.table import Answers, table_of
 from anykg.atomic import atomic_path
 from anykg.errors import ConfigError, DataError, Interrupted, SettingError
@@ -221,7 +220,7 @@ def _search(
     encoded = encode(model, graph)
     kept = None
     if calibrated:
-        kept = calibration.own(model, "node") or calibration.load(calibration.place_of(graph, model, "node"))
+        kept = kept_calibration(model, graph, "node")
     if announce:
         seconds = _seconds(model, graph, asked, encoded)
         check = CHECKED * seconds / max(len(asked), 1) if calibrated and kept is None else 0.0

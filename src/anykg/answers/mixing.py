@@ -15,7 +15,6 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from scipy.optimize import minimize
 from torch import Tensor
 
 from anykg.evaluation.ranks import Ties, rank
@@ -229,6 +228,8 @@ def fit_weights(
     first[0] = 1 / count if start is None else start.general * scale
     if start is not None and rows > 1:
         first[1:] = start.corrections[asked] * scale
+    from scipy.optimize import minimize
+
     found = minimize(objective, first.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": iterations}).x
     weights = found.reshape(rows, count) / scale
     corrections = np.zeros((groups, count))

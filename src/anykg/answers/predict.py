@@ -7,6 +7,8 @@ rank  score  head    relation              tail
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -14,7 +16,7 @@ import numpy as np
 
 from anykg.answers import calibration
 from anykg.answers.calibration import Calibration, evidence_of
-from anykg.answers.check import check
+from anykg.answers.check import FACTS, check
 from anykg.answers.inputs import ModelLike, Name, graph_of, look_up, model_of
 from anykg.answers.questions import Question, QuestionLike, as_questions, resolve
 from anykg.answers.score import score
@@ -28,6 +30,8 @@ from anykg.models.base import LinkPredictor
 from anykg.models.mixture import Mixture
 from anykg.models.store import DEFAULT_MODEL
 from anykg.progress import Progress, ignore
+
+logger = logging.getLogger("anykg")
 
 
 def predict(
@@ -115,9 +119,33 @@ def calibration_of(
     model: LinkPredictor, graph: KnowledgeGraph, task: Target, progress: Progress = ignore
 ) -> Calibration:
     """The calibration that the model brings, the one kept from an earlier check, or one made now."""
-    own = calibration.own(model, task)
-    kept = own or calibration.load(calibration.place_of(graph, model, task))
+    kept = kept_calibration(model, graph, task)
     return kept or check(graph, model=model, task=task, progress=progress).calibration
+
+
+def kept_calibration(model: LinkPredictor, graph: KnowledgeGraph, task: Target) -> Calibration | None:
+    """The calibration that the model brings or an earlier check has kept, of this graph or an earlier version of it."""
+    own = calibration.own(model, task)
+    if own is not None:
+        return own
+    kept = calibration.kept(graph, model, task)
+    if kept is not None and kept.note is not None:
+        logger.info("Probabilities are %s.", kept.note)
+    return None if kept is None else kept.calibration
+
+
+def announce_check(model: LinkPredictor, graph: KnowledgeGraph, task: Target, question: np.ndarray) -> None:
+    """Say that a check comes first and about how long it takes, by the time that a question [3] takes."""
+    started = time.perf_counter()
+    best_answers(model, graph, question[None], k=1)
+    questions = FACTS[task] * (1 if task == "relation" else 2)
+    seconds = questions * (time.perf_counter() - started)
+    logger.info(
+        "No calibration of this model on this graph is kept, so a check comes first: %s questions about hidden facts, "
+        "at most about %s. It is kept for later.",
+        f"{questions:,}",
+        f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min",
+    )
 
 
 def probabilities(
@@ -130,7 +158,10 @@ def probabilities(
     tasks: list[tuple[Target, np.ndarray]] = [("relation", columns == RELATION), ("node", columns != RELATION)]
     for task, mine in tasks:
         if mine.any():
-            found = calibration_of(model, graph, task, progress)
+            found = kept_calibration(model, graph, task)
+            if found is None:
+                announce_check(model, graph, task, asked[best.questions[mine][0]])
+                found = check(graph, model=model, task=task, progress=progress).calibration
             result[mine] = found.probabilities(evidence.take(np.flatnonzero(mine)), list(graph.relations))
     return result
 

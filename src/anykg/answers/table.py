@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from anykg.answers.questions import Skipped
     from anykg.graph.graph import KnowledgeGraph
-    from anykg.graph.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -113,14 +112,9 @@ def table_of(
     parts = list(zip(COLUMNS, vocabularies, triplets.T, strict=True))
     front = {name: values for name, values in columns.items() if name == "query"}
     rest = {name: values for name, values in columns.items() if name != "query"}
-    names = {column: vocabulary.names.gather(ids).alias(column) for column, vocabulary, ids in parts}
+    names = {column: vocabulary.gather(ids).alias(column) for column, vocabulary, ids in parts}
     labels = None
-    if any(vocabulary.labels is not None for vocabulary in vocabularies):
-        labels = pl.DataFrame({column: _labels(vocabulary, ids) for column, vocabulary, ids in parts})
+    if any(vocabulary.num_labels for vocabulary in vocabularies):
+        labels = pl.DataFrame({column: vocabulary.gather_labels(ids) for column, vocabulary, ids in parts})
     frame = pl.DataFrame(front | names | rest)
     return Answers(command=command, graph=info, model=model, frame=frame, labels=labels, **more)
-
-
-def _labels(vocabulary: Vocabulary, ids: np.ndarray) -> pl.Series:
-    names: pl.Series = vocabulary.names.gather(ids)
-    return names if vocabulary.labels is None else vocabulary.labels.gather(ids).fill_null(names)

@@ -1,4 +1,4 @@
-"""`anykg data`: list, describe, download, convert, compare, split and build graphs."""
+"""`anykg data`: list, describe, download, pack, convert, compare, split and build graphs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Column, Table
 
-from anykg.cli import build, split
+from anykg.cli import build, pack, split
 from anykg.cli.options import DataDir, Rows, RowsOut
 from anykg.cli.output import TextFormat, chosen_format, refuse_overwrite, say, write_result
 from anykg.cli.reading import Reading, takes_reading
@@ -24,10 +24,11 @@ if TYPE_CHECKING:
     from anykg.io.read import ReadReport
 
 app = typer.Typer(
-    help="Graphs and datasets: list, describe, download, convert, compare, split, build.", no_args_is_help=True
+    help="Graphs and datasets: list, describe, download, pack, convert, compare, split, build.", no_args_is_help=True
 )
 app.add_typer(build.app, name="build")
 split.register(app)
+pack.register(app)
 
 
 @app.command("list")

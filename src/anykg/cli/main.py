@@ -15,6 +15,7 @@ from rich.console import Console
 from anykg import __version__
 from anykg.cli import (
     audit,
+    cache,
     check,
     complete,
     data,
@@ -33,9 +34,11 @@ from anykg.cli import (
     serve,
     train,
     verify,
+    warm_up,
 )
-from anykg.cli.output import set_up_logging
+from anykg.cli.output import note, set_up_logging
 from anykg.cli.wording import as_typed
+from anykg.compiling import announce
 from anykg.errors import InputError, Interrupted, SettingError
 from anykg.printable import printable
 
@@ -47,6 +50,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(rules.app, name="rules")
+app.add_typer(cache.app, name="cache")
 app.add_typer(data.app, name="data", help="Datasets and graph files: list, describe, download, split, build.")
 for module in (
     predict,
@@ -66,6 +70,7 @@ for module in (
     mcp,
     reproduce,
     demo,
+    warm_up,
 ):
     module.register(app)
 
@@ -87,6 +92,7 @@ def common(
 ) -> None:
     """Predict missing facts in any knowledge graph, even if no model has seen its entities and relation types."""
     set_up_logging(quiet)
+    announce(note)
 
 
 def run() -> None:

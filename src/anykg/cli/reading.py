@@ -60,6 +60,9 @@ OPTIONS: dict[str, Any] = {
     "language": Annotated[str | None, _option(help="Preferred language of labels; default: en.")],
     "names": Annotated[Names | None, _option(help="IRIs in full, or shortened by the prefixes of the file.")],
     "query": Annotated[str | None, _option(help="For a database: the query for head, relation, tail, or its file.")],
+    "cache": Annotated[
+        bool | None, _option("--cache/--no-cache", help="Keep packed copies of large files; see `anykg cache`.")
+    ],
     "strict": Annotated[bool | None, _option("--strict", help="Refuse blank fields and comments.")],
 }
 WITHOUT_LABELS = ("labels", "language", "query")

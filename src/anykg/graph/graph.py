@@ -6,9 +6,10 @@ membership a binary search. A query relation may be given as r + R, the inverse 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from hashlib import blake2b
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -36,6 +37,8 @@ class KnowledgeGraph:
     """
 
     name: str
+    arrays: Mapping[str, np.ndarray] = MappingProxyType({})
+    """What else a packed graph brings by name, such as sorted edges, which are slow to compute."""
 
     def __init__(self, triplets: np.ndarray, entities: Vocabulary, relations: Vocabulary) -> None:
         triplets = np.asarray(triplets)
@@ -62,6 +65,30 @@ class KnowledgeGraph:
         self.triplets.setflags(write=False)
         self.name = "graph"
         self._derived: dict[Any, Any] = {}
+
+    @classmethod
+    def stored(
+        cls,
+        triplets: np.ndarray,
+        entities: Vocabulary,
+        relations: Vocabulary,
+        *,
+        keys: np.ndarray,
+        inverse_keys: np.ndarray,
+        pair_keys: np.ndarray,
+        digest: str,
+    ) -> KnowledgeGraph:
+        """A graph from arrays that `lookups` and `digest` gave before; nothing is checked or computed."""
+        self = cls.__new__(cls)
+        self.triplets, self.entities, self.relations = triplets, entities, relations
+        self._keys, self._inverse_keys, self._pair_keys = keys, inverse_keys, pair_keys
+        self.digest, self.name, self._derived = digest, "graph", {}
+        return self
+
+    @property
+    def lookups(self) -> dict[str, np.ndarray]:
+        """The sorted keys [E] behind the lookups, all computed."""
+        return {"keys": self._keys, "inverse_keys": self._inverse_keys, "pair_keys": self._pair_keys}
 
     @classmethod
     def from_names(

@@ -15,12 +15,14 @@ head of r, end r + R its tail.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
 from anykg.graph.graph import KnowledgeGraph
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
 
 FEWEST = 10
 """Cases a statement needs."""
@@ -186,6 +188,8 @@ def overlaps(graph: KnowledgeGraph) -> sp.csr_array:
 
     Column s + R compares with s in the opposite direction, so r with r + R says how symmetric r is.
     """
+    import scipy.sparse as sp
+
     heads, relations, tails = graph.triplets.T.astype(np.int64)
     pairs = np.concatenate([heads * graph.num_entities + tails, tails * graph.num_entities + heads])
     kinds = np.concatenate([relations, relations + graph.num_relations])
@@ -225,6 +229,8 @@ def one_way_relations(graph: KnowledgeGraph) -> np.ndarray:
 
 def ends_of_entities(graph: KnowledgeGraph) -> sp.csr_array:
     """[N, 2R]: how many facts an entity has at each end."""
+    import scipy.sparse as sp
+
     heads, relations, tails = graph.triplets.T.astype(np.int64)
     rows = np.concatenate([heads, tails])
     columns = np.concatenate([relations, relations + graph.num_relations])
@@ -262,6 +268,7 @@ def entity_kinds(graph: KnowledgeGraph) -> Kinds:
 
 def _by_ends(graph: KnowledgeGraph, matrix: sp.csr_array) -> Kinds:
     """Group ends that the same entities take part in, by average linkage of their cosines."""
+    import scipy.sparse as sp
     from scipy.cluster.hierarchy import fcluster, linkage
     from scipy.spatial.distance import squareform
 

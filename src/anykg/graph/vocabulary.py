@@ -10,9 +10,14 @@ import numpy as np
 import polars as pl
 
 from anykg.errors import DataError, UnknownName, nearest
+from anykg.graph.text import Text
 
 SHOWN = 3
 """Names that a message lists."""
+FEW = 1000
+"""Names that are looked up one by one in stored buffers, instead of reading all of them."""
+MANY = 200_000
+"""Names from which on only some are compared with an unknown one."""
 
 
 class Vocabulary(Sequence[str]):
@@ -44,20 +49,47 @@ class Vocabulary(Sequence[str]):
             raise DataError(f"Expected {len(self.names)} {kind} labels, found {len(labels)}.")
         self.labels = labels
 
+    @classmethod
+    def mapped(cls, kind: str, names: Text, labels: Text | None, prefixes: Mapping[str, str]) -> Vocabulary:
+        """A vocabulary over stored buffers, which were checked when they were written."""
+        self = cls.__new__(cls)
+        self.kind, self.prefixes = kind, dict(prefixes)
+        self._text, self._label_text = names, labels
+        return self
+
+    _text: Text | None = None
+    _label_text: Text | None = None
+
+    @cached_property
+    def names(self) -> pl.Series:
+        """All names."""
+        assert self._text is not None
+        return self._text.series()
+
+    @cached_property
+    def labels(self) -> pl.Series | None:
+        """All labels, null for a name without one; None if there are none at all."""
+        return None if self._label_text is None else self._label_text.series()
+
     def __len__(self) -> int:
-        return len(self.names)
+        return len(self.names) if self._text is None else self._text.count
 
     def __getitem__(self, index: int) -> str:  # type: ignore[override]
-        return str(self.names[int(index)])
+        if self._text is None:
+            return str(self.names[int(index)])
+        position = range(len(self))[int(index)]
+        return self._text.at(position)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names.to_list())
 
     def __contains__(self, name: object) -> bool:
-        return name in self._ids or name in self._ids_by_label or self._prefixed(name) is not None
+        if not isinstance(name, str):
+            return False
+        return self._id(name) is not None or len(self._labelled(name)) == 1 or self._prefixed(name) is not None
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Vocabulary) and self.names.equals(other.names)
+        return self is other or (isinstance(other, Vocabulary) and self.names.equals(other.names))
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -76,34 +108,60 @@ class Vocabulary(Sequence[str]):
 
         A name that is not there as it is written is compared after Unicode composition (NFC).
         """
-        found = self._ids.get(name, self._ids_by_label.get(name))
+        found = self._id(name)
+        labelled = self._labelled(name) if found is None else ()
+        if len(labelled) == 1:
+            return int(labelled[0])
         if found is None:
             found = self._prefixed(name)
         if found is not None:
             return found
-        if self.labels is not None:
-            named = self.names.filter(self.labels == name).to_list()
-            if len(named) > 1:
-                shown = ", ".join(repr(other) for other in named[:SHOWN]) + (", ..." if len(named) > SHOWN else "")
-                raise DataError(f"{name!r} is the label of {len(named)} {self.kind} names: {shown}; give the name.")
-        composed = self._ids_composed.get(normalize("NFC", name), set())
+        if labelled:
+            named = [self[index] for index in labelled[:SHOWN]]
+            shown = ", ".join(repr(other) for other in named) + (", ..." if len(labelled) > SHOWN else "")
+            raise DataError(f"{name!r} is the label of {len(labelled)} {self.kind} names: {shown}; give the name.")
+        composed = self._composed(normalize("NFC", name))
         return next(iter(composed)) if len(composed) == 1 else None
 
     def nearest(self, name: str) -> list[str]:
-        """Return the names and labels most like `name`."""
-        return nearest(name, [*self._ids, *self._ids_by_label])
+        """Return the names and labels most like `name`; among very many, only those that begin or go on like it."""
+        known = [column for column in (self.names, self.labels) if column is not None]
+        if len(self) > MANY:
+            folded = name.casefold()
+            known = [_alike(column, folded) for column in known]
+        return nearest(name, [text for column in known for text in column.drop_nulls().to_list()])
+
+    def _id(self, name: str) -> int | None:
+        """The id of a name as it is written."""
+        if self._text is None:
+            return self._ids.get(name)
+        return next(iter(self._text.find(name)), None)
+
+    def _labelled(self, label: str) -> Sequence[int]:
+        """The ids of the names with a label."""
+        if self._label_text is not None:
+            return self._label_text.find(label) if label else ()
+        if self._text is not None or self.labels is None:
+            return ()
+        single = self._ids_by_label.get(label)
+        if single is not None:
+            return (single,)
+        found: list[int] = (self.labels == label).arg_true().to_list()
+        return found
 
     def _prefixed(self, name: object) -> int | None:
         """The id of the name that a prefixed name stands for."""
         if not self.prefixes or not isinstance(name, str) or ":" not in name:
             return None
         prefix, _, local = name.partition(":")
-        return self._ids.get(self.prefixes[prefix] + local) if prefix in self.prefixes else None
+        return self._id(self.prefixes[prefix] + local) if prefix in self.prefixes else None
 
     def ids(self, names: pl.Series | Iterable[str]) -> np.ndarray:
         """The ids [len(names)] of many names or labels, int32; the first unknown one raises `UnknownName`."""
         if not isinstance(names, pl.Series):
             names = pl.Series(names, dtype=pl.String)
+        if self._text is not None and len(names) < FEW:
+            return np.array([self.index(name) for name in names.to_list()], dtype=np.int32)
         table = pl.DataFrame({"name": self.names, "id": np.arange(len(self), dtype=np.int32)})
         found = pl.DataFrame({"name": names}).join(table, on="name", how="left", maintain_order="left")["id"]
         if found.null_count():
@@ -112,8 +170,31 @@ class Vocabulary(Sequence[str]):
 
     def label(self, index: int) -> str:
         """The label of an id, or its name where it has none."""
-        label = None if self.labels is None else self.labels[int(index)]
+        if self._text is not None:
+            label = None if self._label_text is None else self._label_text.at(int(index)) or None
+        else:
+            label = None if self.labels is None else self.labels[int(index)]
         return self[index] if label is None else str(label)
+
+    @property
+    def num_labels(self) -> int:
+        """How many names have a label."""
+        if self._text is not None:
+            return 0 if self._label_text is None else len(self._label_text.order)
+        return 0 if self.labels is None else self.labels.count()
+
+    def gather(self, ids: np.ndarray) -> pl.Series:
+        """The names [B] of ids [B]; a few are read without the others."""
+        if self._text is None or len(ids) >= FEW:
+            return self.names.gather(ids)
+        return pl.Series([self._text.at(index) for index in ids], dtype=pl.String)
+
+    def gather_labels(self, ids: np.ndarray) -> pl.Series:
+        """The labels [B] of ids [B], or names where there are none."""
+        if self._text is not None and len(ids) < FEW:
+            return pl.Series([self.label(index) for index in ids], dtype=pl.String)
+        names = self.names.gather(ids)
+        return names if self.labels is None else self.labels.gather(ids).fill_null(names)
 
     def with_labels(self, labels: dict[str, str]) -> Vocabulary:
         """The same names with labels looked up in `labels` (name -> label)."""
@@ -134,13 +215,22 @@ class Vocabulary(Sequence[str]):
     def _ids(self) -> dict[str, int]:
         return {name: i for i, name in enumerate(self.names.to_list())}
 
+    def _composed(self, name: str) -> set[int]:
+        """The ids of names and labels that are `name` with all accents composed."""
+        found = self._id(name)
+        same = set(self._labelled(name)) | (set() if found is None else {found})
+        return same | self._decomposed.get(name, set())
+
     @cached_property
-    def _ids_composed(self) -> dict[str, set[int]]:
-        """Ids by name and label with all accents composed."""
+    def _decomposed(self) -> dict[str, set[int]]:
+        """Ids of the names and labels that Unicode composition changes, by what they become."""
         found: dict[str, set[int]] = {}
-        for known in (self._ids, self._ids_by_label):
-            for name, index in known.items():
-                found.setdefault(normalize("NFC", name), set()).add(index)
+        for column in (self.names, self.labels):
+            if column is not None:
+                composed = column.str.normalize("NFC")
+                changed = (composed != column).fill_null(False).arg_true()
+                for text, index in zip(composed.gather(changed).to_list(), changed.to_list(), strict=True):
+                    found.setdefault(text, set()).add(index)
         return found
 
     @cached_property
@@ -151,3 +241,11 @@ class Vocabulary(Sequence[str]):
         counted = pl.DataFrame({"label": self.labels, "id": np.arange(len(self))}).drop_nulls()
         single = counted.filter(pl.col("label").is_unique())
         return dict(zip(single["label"].to_list(), single["id"].to_list(), strict=True))
+
+
+def _alike(column: pl.Series, folded: str) -> pl.Series:
+    """Some of the strings that contain the text, or begin as it does, ignoring case."""
+    lower = column.str.to_lowercase()
+    inside = column.filter(lower.str.contains(folded, literal=True).fill_null(False)).head(FEW)
+    begin = column.filter(lower.str.starts_with(folded[: max(3, len(folded) // 2)]).fill_null(False))
+    return pl.concat([inside, begin.head(5 * FEW)])

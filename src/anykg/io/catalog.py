@@ -194,6 +194,7 @@ def _is_graph_folder(path: Path) -> bool:
 def _read_task(located: Located, reading: Reading) -> Task:
     from anykg.io.layouts import read_task
 
+    reading = {name: value for name, value in reading.items() if name != "cache"}  # type: ignore[assignment]
     if reading:
         raise ConfigError(
             f"{located.path}: a folder in a public layout is read as it is, but {' and '.join(sorted(reading))} was "

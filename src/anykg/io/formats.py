@@ -13,7 +13,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from anykg.errors import ConfigError, DataError, UnknownName, nearest
-from anykg.io import delimited, documents, graphs_xml, ontology, property_graphs, rdf, tables
+from anykg.io import delimited, documents, graphs_xml, ontology, pack, property_graphs, rdf, tables
 from anykg.io.options import ReadOptions
 from anykg.io.parsed import Parsed
 from anykg.io.source import Source, refuse_binary
@@ -163,6 +163,8 @@ def _rdf(name: str, summary: str, *suffixes: str, sniff: Callable[[Source], bool
 
 
 BUILT_IN: tuple[Format, ...] = (
+    Format("anykg", "packed by `anykg data pack`; opens in milliseconds", (".anykg",), pack.read, _starts(pack.MAGIC),
+           write=pack.to_bytes, binary=True),
     Format("parquet", "Apache Parquet", (".parquet", ".pq"), tables.read_parquet, _starts(b"PAR1"),
            write=tables.write_parquet, takes=TABLE_OPTIONS, binary=True),
     Format("feather", "Feather, Arrow IPC", (".feather", ".arrow", ".ipc"), tables.read_feather, _starts(b"ARROW1"),
@@ -238,7 +240,9 @@ def detect(source: Source, options: ReadOptions | None = None) -> Format:
     promised = next((f for f in reversed(formats().values()) if source.extension in f.suffixes), None)
     if promised is not None and source.extension != ".txt":
         if promised.name in _RESOLUTE:
-            return _checked(source, _sniffed(source, ("kgtk", "apoc", "parquet", "feather", "excel")) or promised)
+            return _checked(
+                source, _sniffed(source, ("kgtk", "apoc", "parquet", "feather", "excel", "anykg")) or promised
+            )
         if promised.sniff(source) or promised.name in ("owl", "n3", "kgtk"):
             if promised.name == "json" and _is_json_ld(source):
                 return formats()["jsonld"]

@@ -34,6 +34,7 @@ class Reading(TypedDict, total=False):
     names: Literal["full", "prefixed"]
     query: str | None
     strict: bool
+    cache: bool
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,8 @@ class ReadOptions:
     """For a database, the query that returns head, relation and tail, or a file with it."""
     strict: bool = False
     """Refuse blank fields and comments instead of skipping and counting them."""
+    cache: bool = True
+    """Keep a packed copy of a large file in the user's cache, and open that the next time."""
 
     def __post_init__(self) -> None:
         for name, allowed in (("literals", LITERALS), ("names", NAMES)):
@@ -97,5 +100,6 @@ class ReadOptions:
         return cls(**chosen)
 
     def given(self) -> list[str]:
-        """The names of the options that are not at their defaults."""
-        return [field.name for field in fields(self) if getattr(self, field.name) != field.default]
+        """The names of the options that are not at their defaults and change what is read."""
+        chosen = [field.name for field in fields(self) if getattr(self, field.name) != field.default]
+        return [name for name in chosen if name != "cache"]

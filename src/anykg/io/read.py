@@ -17,13 +17,14 @@ import polars as pl
 
 from anykg.errors import ConfigError, DataError
 from anykg.graph.graph import KnowledgeGraph
-from anykg.io import addresses
+from anykg.io import addresses, cache
 from anykg.io.choices import BLANK, LITERALS, Names, names_of
 from anykg.io.delimited import parse_labels
 from anykg.io.formats import RDF_OPTIONS, detect, idle_options
 from anykg.io.options import Reading, ReadOptions
+from anykg.io.pack import is_pack, open_pack
 from anykg.io.parsed import Parsed, added
-from anykg.io.property_graphs import is_graph_folder, labels_beside, read_folder
+from anykg.io.property_graphs import file_beside, is_graph_folder, labels_beside, read_folder
 from anykg.io.source import Source, load
 from anykg.progress import Progress
 
@@ -68,6 +69,12 @@ class ReadReport:
         """All of it as one JSON object."""
         return asdict(self) | {"left_out": dict(self.left_out), "first": [list(row) for row in self.first]}
 
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> ReadReport:
+        """The report that `to_dict` gave."""
+        first = tuple((head, relation, tail) for head, relation, tail in values["first"])
+        return cls(**{**values, "first": first, "notes": tuple(values["notes"])})
+
     def lines(self) -> list[str]:
         """A few lines for people."""
         how = [self.format]
@@ -110,6 +117,25 @@ def read_with_report(
     """
     options = ReadOptions.of(**reading)
     shown = addresses.shown(source)
+    local = not addresses.scheme_of(str(source)) and not addresses.is_database(source)
+    if local and is_pack(source) and not options.given():
+        graph, _ = open_pack(source)
+        return graph, _packed_report(graph, shown)
+    place = cache.place_of(source, options, _beside(Path(source))) if local else None
+    kept = cache.load(place) if place is not None else None
+    if kept is not None:
+        graph, read = kept
+        return graph, ReadReport.from_dict(read | {"path": shown})
+    graph, report = _read_source(source, options, shown, progress, reading)
+    if place is not None:
+        cache.save(graph, place, report.to_dict() | {"path": str(Path(source).resolve())})
+    return graph, report
+
+
+def _read_source(
+    source: Path | str, options: ReadOptions, shown: str, progress: Progress | None, reading: Reading
+) -> tuple[KnowledgeGraph, ReadReport]:
+    """The graph parsed from its source."""
     if addresses.is_database(source):
         from anykg.io.sources import stream_database
 
@@ -133,10 +159,34 @@ def read_with_report(
         triplets=count,
         duplicates=count - graph.num_triplets,
         left_out=names.left_out,
-        labels=sum(v.labels.count() for v in (graph.entities, graph.relations) if v.labels is not None),
+        labels=graph.entities.num_labels + graph.relations.num_labels,
         entities=graph.num_entities,
         relations=graph.num_relations,
         notes=names.notes,
+    )
+
+
+def _beside(path: Path) -> tuple[Path, ...]:
+    beside = file_beside(path)
+    return () if beside is None else (beside,)
+
+
+def _packed_report(graph: KnowledgeGraph, shown: str) -> ReadReport:
+    vocabularies = (graph.entities, graph.relations, graph.entities)
+    first = graph.triplets[:3].tolist()
+    return ReadReport(
+        path=shown,
+        format="anykg",
+        separator=None,
+        columns="",
+        header=False,
+        first=tuple((v[0][h], v[1][r], v[2][t]) for v in [vocabularies] for h, r, t in first),
+        triplets=len(graph),
+        duplicates=0,
+        left_out={},
+        labels=graph.entities.num_labels + graph.relations.num_labels,
+        entities=graph.num_entities,
+        relations=graph.num_relations,
     )
 
 
@@ -237,7 +287,7 @@ def _no_columns() -> set[str]:
     """Formats that have no columns to speak of."""
     from anykg.io.formats import formats
 
-    return {name for name, format in formats().items() if format.takes == RDF_OPTIONS} | {"obo", "folder"}
+    return {name for name, format in formats().items() if format.takes == RDF_OPTIONS} | {"obo", "folder", "anykg"}
 
 
 def _read_labels(path: Path, graph: KnowledgeGraph) -> dict[str, str]:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Literal
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -24,9 +22,6 @@ LISTED = 20
 COLUMNS = ("head", "relation", "tail")
 Asked = Literal["head", "relation", "tail"]
 Question = tuple[str | None, str | None, str | None]
-
-
-_calibration_paths: WeakKeyDictionary[LinkPredictor, dict[tuple[str, str], Path]] = WeakKeyDictionary()
 
 
 def open_column(question: Question) -> Asked | None:
@@ -48,10 +43,8 @@ def calibration_of(graph: KnowledgeGraph, model: LinkPredictor, asked: Asked | N
     own = calibration.own(model, task)
     if own is not None:
         return own
-    paths = _calibration_paths.setdefault(model, {})
-    if (graph.digest, task) not in paths:  # hashes all weights
-        paths[graph.digest, task] = calibration.place_of(graph, model, task)
-    return calibration.load(paths[graph.digest, task])
+    kept = calibration.kept(graph, model, task)
+    return None if kept is None else kept.calibration
 
 
 def with_names(graph: KnowledgeGraph, row: dict[str, Any]) -> dict[str, Any]:

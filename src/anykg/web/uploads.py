@@ -75,7 +75,7 @@ class Uploads:
         path = self._copy(file, name)
         self._refuse_bombs(path)
         try:
-            graph, report = read_with_report(path, **reading)
+            graph, report = read_with_report(path, **(reading | {"cache": False}))
         except DataError as error:
             raise DataError(str(error).replace(str(path), name)) from error
         upload = Upload(path.parent.name, name, path, graph, report)

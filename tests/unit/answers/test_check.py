@@ -1,5 +1,6 @@
 """Hidden facts, their figures, and the probabilities fitted to them."""
 
+import logging
 from dataclasses import replace
 from pathlib import Path
 
@@ -167,7 +168,7 @@ def test_curves_are_kept_for_their_graph_and_model(tmp_path: Path) -> None:
     assert calibration.place_of(random_graph(25, 4, 160, seed=1), model, "node") != place
     assert calibration.place_of(graph, model, "relation") != place
     sure = Calibration((float(np.log(1 / 3)), *[0.0] * 6), {}, 1, None)
-    calibration.save(sure, place)
+    calibration.save(sure, place, graph)
     answers = predict(graph, head="e1", relation="r1", model=model, calibrated=True)
     assert {row["probability"] for row in answers} == {0.25}
     assert "score" not in answers.to_polars().columns
@@ -189,3 +190,27 @@ def test_a_smaller_check_does_not_replace_a_larger_one() -> None:
 
 def test_the_package_offers_it() -> None:
     assert anykg.check is check
+
+
+def test_a_grown_graph_uses_the_calibration_of_its_earlier_version(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph, model = random_graph(25, 4, 160), RandomScorer()
+    monkeypatch.setattr(logging.getLogger("anykg"), "propagate", True)
+    caplog.set_level(logging.INFO, "anykg")
+    question = {"head": "e1", "relation": "r1", "model": model, "calibrated": True}
+    check(graph, model=model, facts=20)
+    grown = graph.subset(np.arange(len(graph)) > 2)
+    kept = calibration.kept(grown, model, "node")
+    assert kept is not None
+    assert kept.differing == 3
+    predict(grown, **question)
+    assert "Probabilities are calibrated on an earlier version of this graph: 3 facts differ" in caplog.text
+    assert "check comes first" not in caplog.text
+    caplog.clear()
+    other = graph.subset(np.arange(len(graph)) > 40)
+    assert calibration.kept(other, model, "node") is None
+    predict(other, **question)
+    assert "a check comes first: 1,000 questions about hidden facts, at most about" in caplog.text
+    check(grown, model=model, facts=20)
+    assert calibration.kept(grown, model, "node").differing == 0, "calibrated anew"

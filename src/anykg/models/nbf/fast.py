@@ -8,7 +8,8 @@ most of the work without changing the result:
 - where few nodes are read at the end, the last layers are computed only for what reaches them.
 
 The kernels take float32 on a CPU and widths that are multiples of 16; everything else, and gradients of edge weights,
-is left to `reference`.
+is left to `reference`. So is a question or two about a small graph: plain torch answers those in milliseconds, while
+importing numba and loading kernels takes half a second.
 """
 
 from __future__ import annotations
@@ -31,12 +32,19 @@ if TYPE_CHECKING:
     from anykg.models.nbf.kernels import Gradients, Parameters
 
 PIECES = 16  # partial sums of a parameter's gradient: fixed, so that results do not depend on the number of threads
+SMALL = 1 << 20
+"""Below this many numbers of messages, torch answers before numba would be imported; not in training."""
 FULL = 0.8  # above this share of rows a layer is computed for all of them
 
 
 def kernels_apply(states: Tensor) -> bool:
     """Whether the compiled kernels can compute with such states [..., D]."""
     return states.device.type == "cpu" and states.dtype == torch.float32 and states.shape[-1] % 16 == 0
+
+
+def is_small(messages: int, width: int) -> bool:
+    """Whether plain torch computes layers with so many messages of this width, without compiled kernels."""
+    return not torch.is_grad_enabled() and messages * width <= SMALL
 
 
 def pieces_of(queries: int) -> int:
@@ -61,7 +69,9 @@ def propagate(
     targets: Tensor | None = None,
 ) -> Tensor:
     """As `reference.propagate`."""
-    if not kernels_apply(queries.boundary) or edge_weights is not None:
+    # Triplets are scored by the hundreds, as in explanations, where the kernels soon pay.
+    small = targets is None and is_small(len(queries.heads) * edges.num_edges, queries.boundary.shape[-1])
+    if small or not kernels_apply(queries.boundary) or edge_weights is not None:
         return reference.propagate(
             layers, queries, edges, start=start, keep=keep, edge_weights=edge_weights, targets=targets
         )

@@ -63,3 +63,10 @@ def test_it_is_derived_once():
 def test_entity_graph_keeps_the_order_of_the_facts():
     graph = graph_of([(0, 0, 1), (1, 2, 3)])
     assert entity_graph(graph).triplets.tolist() == [[0, 0, 1], [1, 2, 3], [1, 3, 0], [3, 5, 1]]
+
+
+def test_large_graphs_are_multiplied_sparse(monkeypatch):
+    triplets = np.random.default_rng(0).integers(6, size=(40, 3)) // [1, 2, 1]
+    dense = relation_graph(graph_of(triplets)).triplets
+    monkeypatch.setattr("anykg.models.nbf.relation_graph.DENSE", 0)
+    assert np.array_equal(relation_graph(graph_of(triplets)).triplets, dense)

@@ -1,0 +1,90 @@
+"""`anykg warm-up`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from anykg.graph.graph import KnowledgeGraph
+
+EXAMPLES = """
+Compile ahead what predict, check, explain, complete, rules, fit and train would compile when they are first used.
+
+Compiled code is kept beside the installed package or, where that cannot be written, in the user's cache
+(NUMBA_CACHE_DIR sets another place). Without this, each command compiles what it needs and says so.
+
+Example: anykg warm-up
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("warm-up", help=EXAMPLES)(warm_up)
+
+
+def warm_up() -> None:
+    import logging
+    import tempfile
+
+    from anykg.cli.output import is_quiet, note, say
+    from anykg.compiling import announce
+
+    compiled = announce(lambda text: None)
+    logger = logging.getLogger("anykg")
+    quiet, level = is_quiet(), logger.level
+    steps = _steps()
+    for number, (name, step) in enumerate(steps.items(), 1):
+        if not quiet:
+            note(f"{number} of {len(steps)}: {name}")
+        logger.setLevel(logging.ERROR)  # what it finds in a random graph is of no interest
+        try:
+            with tempfile.TemporaryDirectory() as folder:
+                step(folder)
+        finally:
+            logger.setLevel(level)
+    if compiled.kernels:
+        say(f"Compiled {compiled.kernels:,} kernels in {compiled.seconds:.0f} s; they are kept for all later commands.")
+    else:
+        say("All kernels were compiled before.")
+
+
+def _steps() -> dict[str, Callable[[str], object]]:
+    """Each command on a small random graph; what they write goes to a folder."""
+    import anykg
+    from anykg.models.nbf import fast
+
+    graph = _random_graph()
+    vocabularies = (graph.entities, graph.relations, graph.entities)
+    head, relation, tail = (names[int(at)] for names, at in zip(vocabularies, graph.triplets[0], strict=True))
+    fast.SMALL = -1  # by kernels, however small the graph
+
+    def predict(folder: str) -> None:
+        anykg.predict(graph, head=head, relation=relation)
+        anykg.predict(graph, head=head, tail=tail)
+
+    return {
+        "predict": predict,
+        "check": lambda folder: anykg.check(graph, facts=20),
+        "explain": lambda folder: anykg.explain(graph, head, relation, tail),
+        "complete": lambda folder: anykg.complete(graph, count=5),
+        "fit": lambda folder: anykg.fit(graph, minutes=0.2, out=f"{folder}/fitted"),
+        "train": lambda folder: anykg.train("ultra", graph, out=f"{folder}/trained", epochs=1, steps_per_epoch=2),
+    }
+
+
+def _random_graph() -> KnowledgeGraph:
+    import numpy as np
+
+    from anykg.graph.graph import KnowledgeGraph
+    from anykg.graph.vocabulary import Vocabulary
+    from anykg.seeds import generator
+
+    rng, entities, relations = generator(0, "warm-up"), 60, 4
+    ends = rng.integers(entities, size=(2, 600))
+    triplets = np.stack([ends[0], (ends[0] + ends[1]) % relations, ends[1]], axis=1)
+    names = (Vocabulary("entity", [f"e{i}" for i in range(entities)]), Vocabulary("relation", ["r", "s", "t", "u"]))
+    return KnowledgeGraph(triplets, *names)

@@ -1,0 +1,99 @@
+"""Say when numba compiles kernels, which happens once for an installation.
+
+numba is imported by the modules with kernels only. `announce` does not import it: it waits until something else does.
+Kernels that were compiled before are loaded from numba's cache: `__pycache__` beside the source or, where that cannot
+be written, the user's cache (or NUMBA_CACHE_DIR).
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
+from typing import Any
+
+SECONDS = {"anykg.models.nbf": 10, "anykg.rules": 20, "anykg.models.isdea": 20, "anykg.models.ingram": 20}
+"""About how long the kernels of a package take that a command needs; others take a few seconds."""
+A_FEW = 5
+
+
+class Compiled:
+    """What was compiled so far in this process."""
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self.tell = tell
+        self.kernels = 0
+        self.seconds = 0.0
+        self._packages: set[str] = set()
+        self._depth = 0
+        self._since = 0.0
+
+    def start(self, module: str) -> None:
+        """A kernel of a module is being compiled, perhaps for another that calls it."""
+        self._depth += 1
+        if self._depth > 1:
+            return
+        self._since = time.perf_counter()
+        package = next((known for known in SECONDS if module.startswith(f"{known}.")), module)
+        if package not in self._packages:
+            self._packages.add(package)
+            seconds = SECONDS.get(package, A_FEW)
+            self.tell(f"Compiling {package}, once, about {seconds} s; `anykg warm-up` does it ahead.")
+
+    def end(self) -> None:
+        """The kernel is compiled."""
+        self._depth -= 1
+        if self._depth == 0:
+            self.kernels += 1
+            self.seconds += time.perf_counter() - self._since
+
+
+def announce(tell: Callable[[str], None]) -> Compiled:
+    """Tell when kernels of a package are compiled for the first time, with about how long it takes."""
+    compiled = Compiled(tell)
+    if "numba" in sys.modules:
+        _listen(compiled)
+    else:
+        sys.meta_path.insert(0, _AfterImport("numba", lambda: _listen(compiled)))
+    return compiled
+
+
+def _listen(compiled: Compiled) -> None:
+    from numba.core import event
+
+    class Listener(event.Listener):  # type: ignore[misc]
+        def on_start(self, event: Any) -> None:
+            compiled.start(event.data["dispatcher"].py_func.__module__)
+
+        def on_end(self, event: Any) -> None:
+            compiled.end()
+
+    event.register("numba:compile", Listener())
+
+
+class _AfterImport(MetaPathFinder):
+    """Calls a function after a module was imported for the first time."""
+
+    def __init__(self, name: str, then: Callable[[], None]) -> None:
+        self.name, self.then = name, then
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Find the module as usual, and have it run `then` when it has been executed."""
+        if fullname != self.name:
+            return None
+        sys.meta_path.remove(self)
+        spec = PathFinder.find_spec(fullname, path, target)
+        if spec is not None and spec.loader is not None:
+            execute = spec.loader.exec_module
+
+            def exec_module(module: ModuleType) -> None:
+                execute(module)
+                self.then()
+
+            spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec

@@ -1,0 +1,153 @@
+"""Packed copies of graph files in the user's cache, so that a large file is parsed once.
+
+A copy is found by the path, size and time of the source (and of a file of labels), the reading options and the version
+of anykg. Copies are written atomically, so processes may share the folder; a damaged one is dropped and made again.
+When the folder grows beyond its limit, the copies that were not used for longest are removed. Small files, standard
+input, addresses and databases are never cached.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import time
+from contextlib import suppress
+from dataclasses import asdict
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from anykg import __version__
+from anykg.errors import ConfigError, DataError, InputError
+from anykg.graph.graph import KnowledgeGraph
+from anykg.io.options import ReadOptions
+from anykg.io.pack import open_pack, write_pack
+
+logger = logging.getLogger("anykg")
+SMALLEST = 2 << 20
+"""Sources below this many bytes are parsed each time, which takes less than a second."""
+LIMIT = "ANYKG_CACHE_LIMIT"
+"""The variable that limits the folder, such as 5GB; 0 turns the cache off."""
+DEFAULT_LIMIT = "20GB"
+RECENT = 2.0
+"""A file that changed within so many seconds may change again without a new time, and is not cached."""
+_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+
+
+class Entry(NamedTuple):
+    """A packed copy."""
+
+    path: Path
+    source: str
+    size: int
+    used: float
+    """When it was last used, in seconds since 1970."""
+    triplets: int
+
+
+def folder() -> Path:
+    """Where packed copies are."""
+    from platformdirs import user_cache_path
+
+    return Path(user_cache_path("anykg")) / "graphs"
+
+
+def limit() -> int:
+    """The most bytes that all copies may take together."""
+    text = os.environ.get(LIMIT, "") or DEFAULT_LIMIT
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?B?)", text.strip().upper())
+    unit = "" if match is None else match.group(2)
+    if match is None or unit not in _UNITS:
+        raise ConfigError(f"{LIMIT}: expected a size such as 5GB or 0, found {text!r}.")
+    return int(float(match.group(1)) * _UNITS[unit])
+
+
+def place_of(source: Path | str, options: ReadOptions, beside: tuple[Path, ...] = ()) -> Path | None:
+    """The file that a source's packed copy has; None if it is not to be cached."""
+    path = Path(source)
+    if str(source) == "-" or not options.cache or not limit() or not path.is_file():
+        return None
+    files = [path, *beside, *([Path(options.labels)] if options.labels is not None else [])]
+    stated: list[tuple[str, int, int]] = []
+    for file in files:
+        try:
+            status = file.stat()
+        except OSError:
+            return None
+        if time.time() - status.st_mtime < RECENT:
+            return None
+        stated.append((str(file.resolve()), status.st_size, status.st_mtime_ns))
+    if sum(size for _, size, _ in stated) < SMALLEST:
+        return None
+    key = json.dumps([__version__, stated, {k: str(v) for k, v in asdict(options).items()}])
+    return folder() / f"{blake2b(key.encode(), digest_size=16).hexdigest()}.anykg"
+
+
+def load(place: Path) -> tuple[KnowledgeGraph, dict[str, Any]] | None:
+    """The graph of a packed copy and how its source was read; None if there is none that can be used."""
+    if not place.is_file():
+        return None
+    try:
+        graph, header = open_pack(place)
+        with suppress(OSError):  # a cache that can only be read
+            os.utime(place)  # used just now
+        return graph, header["read"]
+    except (DataError, KeyError, ValueError) as error:
+        logger.info("A damaged copy in the cache is made again (%s).", error)
+        with suppress(OSError):
+            place.unlink()
+        return None
+
+
+def save(graph: KnowledgeGraph, place: Path, read: dict[str, Any]) -> None:
+    """Keep a packed copy; a full disk or a folder that cannot be written leaves none."""
+    try:
+        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)  # the source may be readable by its owner only
+        if write_pack(graph, place, read) > limit():
+            place.unlink(missing_ok=True)
+        evict(keep=place)
+    except (InputError, OSError) as error:
+        logger.info("No packed copy is kept in the cache (%s).", error)
+
+
+def entries() -> list[Entry]:
+    """All packed copies, those used last first."""
+    found = []
+    for path in folder().glob("*.anykg"):
+        with suppress(OSError):
+            status = path.stat()
+            source, triplets = "damaged", 0
+            with suppress(DataError, KeyError, TypeError):
+                _, header = open_pack(path)
+                source, triplets = header["read"]["path"], header["triplets"]
+            found.append(Entry(path, source, status.st_size, status.st_mtime, triplets))
+    return sorted(found, key=lambda entry: -entry.used)
+
+
+def evict(keep: Path | None = None) -> None:
+    """Remove the copies that were not used for longest until the rest is within the limit."""
+    sizes = []
+    for path in folder().glob("*.anykg"):
+        with suppress(OSError):
+            status = path.stat()
+            sizes.append((path == keep, status.st_mtime, status.st_size, path))
+    total, most = sum(size for _, _, size, _ in sizes), limit()
+    for _, _, size, path in sorted(sizes):
+        if total <= most:
+            break
+        with suppress(OSError):  # another process was faster, or still has it open where that matters
+            path.unlink()
+            total -= size
+
+
+def clear() -> tuple[int, int]:
+    """Remove all copies; returns how many, and their bytes."""
+    count = size = 0
+    for path in [*folder().glob("*.anykg"), *folder().glob(".*.part")]:
+        with suppress(OSError):
+            length = path.stat().st_size
+            path.unlink()
+            count, size = count + (path.suffix == ".anykg"), size + length
+    return count, size

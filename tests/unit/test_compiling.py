@@ -1,0 +1,37 @@
+"""The message about compiling, and where compiled code is kept."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+KERNEL = """
+from numba import njit
+@njit(cache=True)
+def add(x):
+    return x + 1
+"""
+USE = """
+import sys
+from anykg.compiling import announce
+compiled = announce(print)
+assert "numba" not in sys.modules
+from kernel import add
+add(1), add(1), add(1.5)
+print(compiled.kernels)
+"""
+
+
+def test_compiling_is_told_once_and_done_once_where_the_installation_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "kernel.py").write_text(KERNEL)
+    (tmp_path / "__pycache__").write_text("no folder can be made here, as in a read-only installation")
+    paths = os.pathsep.join([str(tmp_path), *sys.path])
+    environment = os.environ | {"PYTHONPATH": paths, "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    environment.pop("NUMBA_CACHE_DIR", None)
+    told = [
+        subprocess.run([sys.executable, "-c", USE], env=environment, capture_output=True, text=True, check=True).stdout
+        for _ in range(2)
+    ]
+    assert told[0] == "Compiling kernel, once, about 5 s; `anykg warm-up` does it ahead.\n2\n"
+    assert told[1] == "0\n"
+    assert list((tmp_path / "cache").rglob("*.nbi"))
