@@ -39,6 +39,7 @@ from anykg.answers.mixing import (
     likelihoods,
     ranks_of,
 )
+from anykg.answers.negatives import Negatives, find_negatives, read_negatives
 from anykg.answers.parts import Parts, registered_name
 from anykg.errors import ConfigError, DataError, SettingError
 from anykg.evaluation.protocol import Target
@@ -107,6 +108,8 @@ class _Run:
     parts: Parts
     tell: Tell
     progress: Progress
+    rejected: KnowledgeGraph | None = None
+    """Triples that are known to be wrong."""
     models: dict[str, LinkPredictor] = field(default_factory=dict)
     fits: Restarts | None = None
     took: dict[str, float] = field(default_factory=dict)
@@ -126,6 +129,7 @@ def fit(
     model: ModelLike = DEFAULT_MODEL,
     seed: int = 0,
     resume: bool = False,
+    negatives: Negatives = (),
     tell: Tell = lambda text: None,
     progress: Progress = ignore,
 ) -> Mixture:
@@ -138,6 +142,8 @@ def fit(
         model: The foundation model: one of the components, as it is and adapted to the graph.
         seed: Draws the hidden facts and all random starts.
         resume: Keep the components that an interrupted fit has finished in `out`.
+        negatives: Triples known to be wrong: (head, relation, tail) by name, a file of them, or the decisions file of
+            the web page. They compete with hidden facts when the mix is learnt, and are never proposed.
         tell: Called with a sentence on what is done next.
         progress: Called with (seconds spent, seconds in all).
     """
@@ -148,6 +154,7 @@ def fit(
     if folder is not None and (folder / MODEL_FILE).exists() and not resume:
         raise ConfigError(f"{folder}: already holds a model; choose another folder, or resume an interrupted fit.")
     whole, _ = graph_of(graph)
+    wrong = find_negatives(whole, read_negatives(negatives))
     foundation, called = model_of(model)
     rest, hidden = hide_together(whole, SHARE, seed)
     if len(hidden) < FEWEST:
@@ -158,7 +165,8 @@ def fit(
     tell(plan(whole, hidden, called, minutes))
     made_for = {"graph": whole.digest, "seed": seed, "foundation": digest_of(foundation)}
     parts = Parts(folder, made_for, resume=resume)
-    run = _Run(whole, rest, hidden, foundation, clock, seed, parts, tell, progress)
+    rejected = whole.with_triplets(wrong) if len(wrong) else None
+    run = _Run(whole, rest, hidden, foundation, clock, seed, parts, tell, progress, rejected)
     _fit_components(run)
     mixture = _mix(run)
     if folder is not None:
@@ -273,12 +281,14 @@ def _mix(run: _Run) -> Mixture:
 def _ask_entities(run: _Run, encoded: dict[str, Any], seconds: float) -> Scored:
     """Ask for both ends of as many hidden facts as there is time for."""
     order = generator(run.seed, "fit", "questions").permutation(len(run.hidden))
-    facts = run.hidden.triplets[order]
+    facts = _contested_first(run, run.hidden.triplets[order])
     models, parts = list(run.models.values()), list(encoded.values())
 
     def put(rows: np.ndarray) -> Scored:
         questions = both_ways(rows, run.graph.num_relations)
-        return ask(models, parts, run.rest, run.graph, questions, seed=run.seed, progress=run.report)
+        return ask(
+            models, parts, run.rest, run.graph, questions, rejected=run.rejected, seed=run.seed, progress=run.report
+        )
 
     put(facts[:2])  # compiles and builds what is built once
     started = time.monotonic()
@@ -301,7 +311,20 @@ def _ask_relations(run: _Run, encoded: dict[str, Any], seconds: float) -> tuple[
             if (time.monotonic() - started) / 2 * len(questions) > seconds:
                 names.remove(name)
     models, parts = [run.models[name] for name in names], [encoded[name] for name in names]
-    return names, ask(models, parts, run.rest, run.graph, questions, kind="relations", progress=run.report)
+    found = ask(
+        models, parts, run.rest, run.graph, questions, kind="relations", rejected=run.rejected, progress=run.report
+    )
+    return names, found
+
+
+def _contested_first(run: _Run, facts: np.ndarray) -> np.ndarray:
+    """Facts [F, 3] reordered: first those about which a question has rejected answers."""
+    if run.rejected is None:
+        return facts
+    heads, relations, tails = facts.astype(np.int64).T
+    forth = np.diff(run.rejected.answers(heads, relations).offsets)
+    back = np.diff(run.rejected.answers(tails, relations + run.graph.num_relations).offsets)
+    return facts[np.argsort(forth + back == 0, kind="stable")]
 
 
 def _learn(names: list[str], asked: Scored, groups: int) -> _Learnt:
@@ -384,6 +407,7 @@ def _assemble(
         seed=run.seed,
         questions=len(learnt.asked),
         relation_questions=len(of_relations.asked),
+        negatives=0 if run.rejected is None else len(run.rejected),
         table=table,
     )
     mixture = Mixture(config)
@@ -399,6 +423,10 @@ def _assemble(
     mixture.fallback = torch.tensor([fallback.get(name, 0.0) for name in names]).float()
     asked_about = dict(zip(of_relations.names, of_relations.mix.weights.general, strict=True))
     mixture.relation_weights = torch.tensor([asked_about.get(name, 0.0) for name in names]).float()
+    if run.rejected is not None:
+        heads, relations, tails = torch.from_numpy(run.rejected.triplets.astype(np.int64)).T
+        entities = name_keys(run.graph.entities)
+        mixture.negatives = torch.stack([entities[heads], mixture.relation_keys[relations], entities[tails]], 1)
     _keep_hidden(mixture, "hidden", learnt)
     _keep_hidden(mixture, "hidden_relation", of_relations)
     names_of_relations = list(run.graph.relations)
@@ -416,9 +444,10 @@ def _assemble(
 def _keep_hidden(mixture: Mixture, kind: str, learnt: _Learnt) -> None:
     """Keep the questions about hidden facts, the ranks of their answers and the best answers."""
     asked, mix = learnt.asked, learnt.mix
-    usable = mix.scores.masked_fill(~torch.isfinite(asked.offsets), -torch.inf)
+    offsets = asked.offsets if asked.rejected is None else asked.offsets.masked_fill(asked.rejected, -torch.inf)
+    usable = mix.scores.masked_fill(~torch.isfinite(offsets), -torch.inf)
     best = usable.topk(min(KEPT, usable.shape[1]), dim=1)
-    totals = torch.logsumexp(mix.scores + asked.offsets, 1, keepdim=True)
+    totals = torch.logsumexp(mix.scores + offsets, 1, keepdim=True)
     ids = torch.where(torch.isfinite(best.values), asked.candidates.gather(1, best.indices), -1)
     scores = (best.values - totals).clamp(min=-100)
     missing = (0, KEPT - ids.shape[1])
