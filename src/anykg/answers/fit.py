@@ -3,8 +3,8 @@
 1. Hide a tenth of the facts, all at once.
 2. Fit the components to the rest.
 3. Ask all of them for hidden facts and learn the weights of the mix (`answers.mixing`).
-4. Fit again to all facts what is bound to facts: ComplEx continues from its vectors, rules are mined anew. The adapted
-   foundation model stays as it is: it reads the graph's facts when it answers.
+4. Fit again to all facts what is bound to facts: ComplEx from new starts (on large graphs it continues from its
+   vectors), and rules. The adapted foundation model stays as it is: it reads the graph's facts when it answers.
 
 The time is shared out in advance; what a stage does not need goes to the stages after it, and a small graph is done
 early. Ctrl-C ends the stage at hand; what is finished by then is mixed.
@@ -47,7 +47,7 @@ from anykg.graph.graph import KnowledgeGraph
 from anykg.io.catalog import GraphLike
 from anykg.models.base import LinkPredictor
 from anykg.models.complex.complex import ComplEx, name_keys
-from anykg.models.complex.restarts import Restarts, continue_on, fit_restarts
+from anykg.models.complex.restarts import Restarts, fit_again, fit_restarts
 from anykg.models.floors import PageRank, Popularity
 from anykg.models.mixture import KEPT, Component, Mixture, MixtureConfig
 from anykg.models.rulebook import fit_rulebook
@@ -63,10 +63,12 @@ FEWEST = 10
 """Hidden facts without which there is nothing to learn weights from."""
 MOST_QUESTIONS, FEWEST_QUESTIONS = 2400, 120
 """Questions about hidden facts: as many as there is time for, within these bounds."""
-RELATION_QUESTIONS = 300
+MOST_RELATION_QUESTIONS, FEWEST_RELATION_QUESTIONS = 300, 80
+JUDGED = 300
+"""Hidden facts by which settings of ComplEx are compared."""
 MOST_STEPS = 3000
 """Of adapting the foundation model."""
-STAGES = {"rules": 0.12, "complex": 0.24, "adapted": 0.34, "ask": 0.14, "mix": 0.04, "again": 0.12}
+STAGES = {"rules": 0.10, "complex": 0.24, "adapted": 0.32, "ask": 0.12, "mix": 0.04, "again": 0.18}
 """How the time is shared out."""
 NEGLIGIBLE = 5e-4
 """Loss of log-likelihood per question below which the mix does without a component."""
@@ -223,7 +225,7 @@ def _rules(run: _Run, seconds: float) -> LinkPredictor:
 
 
 def _complex(run: _Run, seconds: float) -> LinkPredictor:
-    facts = run.hidden.triplets[generator(run.seed, "fit", "judge").permutation(len(run.hidden))[:500]]
+    facts = run.hidden.triplets[generator(run.seed, "fit", "judge").permutation(len(run.hidden))[:JUDGED]]
     questions = both_ways(facts, run.graph.num_relations)
 
     def judge(model: ComplEx) -> float:
@@ -299,17 +301,21 @@ def _ask_entities(run: _Run, encoded: dict[str, Any], seconds: float) -> Scored:
 
 
 def _ask_relations(run: _Run, encoded: dict[str, Any], seconds: float) -> tuple[list[str], Scored]:
-    """Ask for the relation of hidden facts; a foundation model only if it is fast enough to be asked often."""
+    """Ask for the relation of as many hidden facts as there is time for, without components that are too slow."""
     order = generator(run.seed, "fit", "relation questions").permutation(len(run.hidden))
-    heads, relations, tails = run.hidden.triplets[order[:RELATION_QUESTIONS]].astype(np.int64).T
-    questions = np.stack([heads, tails, relations], 1)
-    names = [name for name in run.models if not (name == "zero-shot" and "adapted" in run.models)]
-    for name in ("zero-shot", "adapted"):
-        if name in names:
-            started = time.monotonic()
-            run.models[name].score_relations(encoded[name], torch.from_numpy(heads[:2]), torch.from_numpy(tails[:2]))
-            if (time.monotonic() - started) / 2 * len(questions) > seconds:
-                names.remove(name)
+    heads, relations, tails = run.hidden.triplets[order[:MOST_RELATION_QUESTIONS]].astype(np.int64).T
+    names, total = [], 0.0
+    for name, model in run.models.items():
+        if name == "zero-shot" and "adapted" in run.models:
+            continue
+        started = time.monotonic()
+        model.score_relations(encoded[name], torch.from_numpy(heads[:4]), torch.from_numpy(tails[:4]))
+        cost = (time.monotonic() - started) / min(4, len(heads))
+        if (total + cost) * FEWEST_RELATION_QUESTIONS <= seconds or cost < 1e-3:
+            names.append(name)
+            total += cost
+    count = int(np.clip(seconds / total, FEWEST_RELATION_QUESTIONS, MOST_RELATION_QUESTIONS))
+    questions = np.stack([heads, tails, relations], 1)[:count]
     models, parts = [run.models[name] for name in names], [encoded[name] for name in names]
     found = ask(
         models, parts, run.rest, run.graph, questions, kind="relations", rejected=run.rejected, progress=run.report
@@ -357,7 +363,7 @@ def _fit_again(run: _Run) -> None:
     run.tell(f"fitting again to all facts: {seconds:.0f} s")
     try:
         if run.fits is not None and "complex" in run.models:
-            run.fits = continue_on(run.graph, run.fits, seconds=0.7 * seconds, seed=run.seed, progress=run.report)
+            run.fits = fit_again(run.graph, run.fits, seconds=0.75 * seconds, seed=run.seed, progress=run.report)
             run.models["complex"] = run.fits.model(run.graph)
         left = run.clock.left()
         if "rules" in run.models and left > 0.7 * run.took["rules"]:
