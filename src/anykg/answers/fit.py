@@ -61,8 +61,12 @@ SHARE = 0.1
 """Of the facts, hidden."""
 FEWEST = 10
 """Hidden facts without which there is nothing to learn weights from."""
-MOST_QUESTIONS, FEWEST_QUESTIONS = 2400, 120
+MOST_QUESTIONS, FEWEST_QUESTIONS = 2400, 100
 """Questions about hidden facts: as many as there is time for, within these bounds."""
+TOO_SLOW = 1.5
+"""Times the seconds for the fewest questions above which the foundation model is not asked."""
+FEWEST_STEPS = 20
+"""Steps below which it is not worth adapting the foundation model."""
 MOST_RELATION_QUESTIONS, FEWEST_RELATION_QUESTIONS = 300, 80
 JUDGED = 300
 """Hidden facts by which settings of ComplEx are compared."""
@@ -234,6 +238,11 @@ def _complex(run: _Run, seconds: float) -> LinkPredictor:
 
     run.fits = fit_restarts(run.rest, seconds=seconds, judge=judge, seed=run.seed, progress=run.report)
     run.parts.save_fits(run.fits)
+    config = run.fits.config
+    run.tell(
+        f"complex: {len(run.fits.vectors)} starts of {run.fits.epochs} passes, rank {config.rank}, "
+        f"N3 {config.regularisation:g}, relation loss {config.relation_loss:g}"
+    )
     return run.fits.model(run.rest)
 
 
@@ -243,7 +252,16 @@ def _adapted(run: _Run, seconds: float) -> LinkPredictor | None:
         return None  # it cannot be trained with a softmax over all entities
     model = copy.deepcopy(model)
     recipe = replace(model.recipe, loss="softmax", schedule="linear", batch_size=16)
-    adapt(model, run.rest, recipe, steps=MOST_STEPS, seconds=seconds, seed=run.seed, progress=run.report)
+    started = time.monotonic()
+    adapt(copy.deepcopy(model), run.rest, recipe, steps=1, seed=run.seed)  # compiles and builds what is built once
+    warm = time.monotonic()
+    adapt(copy.deepcopy(model), run.rest, recipe, steps=1, seed=run.seed)
+    seconds -= time.monotonic() - started
+    if (time.monotonic() - warm) * FEWEST_STEPS > seconds:
+        run.tell("adapted: left out, as there is no time for enough steps; more minutes would include it")
+        return None
+    steps = adapt(model, run.rest, recipe, steps=MOST_STEPS, seconds=seconds, seed=run.seed, progress=run.report)
+    run.tell(f"adapted: {steps} steps")
     return model.eval()
 
 
@@ -265,39 +283,48 @@ def _mix(run: _Run) -> Mixture:
     run.tell(f"asking for hidden facts: {seconds:.0f} s")
     models = run.models
     encoded = {name: model.eval().encode(run.rest) for name, model in models.items()}
-    entities = _ask_entities(run, encoded, 0.8 * seconds)
+    asked, entities = _ask_entities(run, encoded, 0.8 * seconds)
     names, relations = _ask_relations(run, encoded, 0.2 * seconds)
     del encoded
     run.clock.take("mix")
     groups = 2 * run.graph.num_relations
-    learnt = _learn(list(models), entities, groups)
+    learnt = _learn(asked, entities, groups)
     fallback = [name for name in learnt.names if name != "complex"] or learnt.names
-    others = fit_weights(entities.only([list(models).index(name) for name in fallback]), groups, None).general
+    others = fit_weights(entities.only([asked.index(name) for name in fallback]), groups, None).general
     of_relations = _Learnt(names, relations, choose(relations, run.graph.num_entities, corrections=False))
-    table = _table(list(models), learnt, of_relations)
+    table = _table(asked, learnt, of_relations)
     if not run.clock.interrupted:
         _fit_again(run)
     return _assemble(run, learnt, of_relations, dict(zip(fallback, others, strict=True)), table)
 
 
-def _ask_entities(run: _Run, encoded: dict[str, Any], seconds: float) -> Scored:
-    """Ask for both ends of as many hidden facts as there is time for."""
+def _ask_entities(run: _Run, encoded: dict[str, Any], seconds: float) -> tuple[list[str], Scored]:
+    """Ask for both ends of as many hidden facts as there is time for, without components that are too slow."""
     order = generator(run.seed, "fit", "questions").permutation(len(run.hidden))
     facts = _contested_first(run, run.hidden.triplets[order])
-    models, parts = list(run.models.values()), list(encoded.values())
 
-    def put(rows: np.ndarray) -> Scored:
+    def put(rows: np.ndarray, names: list[str]) -> Scored:
+        models, parts = [run.models[name] for name in names], [encoded[name] for name in names]
         questions = both_ways(rows, run.graph.num_relations)
         return ask(
             models, parts, run.rest, run.graph, questions, rejected=run.rejected, seed=run.seed, progress=run.report
         )
 
-    put(facts[:2])  # compiles and builds what is built once
-    started = time.monotonic()
-    put(facts[:8])
-    cost = (time.monotonic() - started) / min(8, len(facts))
-    count = int(np.clip(seconds / cost, FEWEST_QUESTIONS // 2, MOST_QUESTIONS // 2))
-    return put(facts[:count])
+    costs = {}
+    for name in run.models:
+        put(facts[:1], [name])  # compiles and builds what is built once
+        started = time.monotonic()
+        put(facts[:4], [name])
+        costs[name] = (time.monotonic() - started) / min(4, len(facts))
+    if {"zero-shot", "adapted"} <= costs.keys() and sum(costs.values()) * FEWEST_QUESTIONS / 2 > seconds:
+        costs.pop("zero-shot")
+    for name in ("zero-shot", "adapted"):
+        if name in costs and sum(costs.values()) * FEWEST_QUESTIONS / 2 > TOO_SLOW * seconds:
+            run.tell(
+                f"{name}: left out, as a question takes {costs.pop(name) / 2:.1f} s; more minutes would include it"
+            )
+    count = int(np.clip(seconds / sum(costs.values()), FEWEST_QUESTIONS // 2, MOST_QUESTIONS // 2))
+    return list(costs), put(facts[:count], list(costs))
 
 
 def _ask_relations(run: _Run, encoded: dict[str, Any], seconds: float) -> tuple[list[str], Scored]:
@@ -308,9 +335,7 @@ def _ask_relations(run: _Run, encoded: dict[str, Any], seconds: float) -> tuple[
     for name, model in run.models.items():
         if name == "zero-shot" and "adapted" in run.models:
             continue
-        started = time.monotonic()
-        model.score_relations(encoded[name], torch.from_numpy(heads[:4]), torch.from_numpy(tails[:4]))
-        cost = (time.monotonic() - started) / min(4, len(heads))
+        cost = _relation_cost(model, encoded[name], heads[:1], tails[:1])
         if (total + cost) * FEWEST_RELATION_QUESTIONS <= seconds or cost < 1e-3:
             names.append(name)
             total += cost
@@ -321,6 +346,18 @@ def _ask_relations(run: _Run, encoded: dict[str, Any], seconds: float) -> tuple[
         models, parts, run.rest, run.graph, questions, kind="relations", rejected=run.rejected, progress=run.report
     )
     return names, found
+
+
+def _relation_cost(model: LinkPredictor, encoded: Any, heads: np.ndarray, tails: np.ndarray) -> float:
+    """Seconds for a question (h, ?, t), extrapolated from few candidates: some models pass over the graph for each."""
+    times = []
+    for count in (1, 1, 3):  # the first compiles and builds what is built once
+        some = torch.arange(min(count, encoded.num_relations)).expand(len(heads), -1)
+        started = time.monotonic()
+        model.score_relations(encoded, torch.from_numpy(heads), torch.from_numpy(tails), some)
+        times.append(time.monotonic() - started)
+    slope = 0.0 if model.relations_apart else max(times[2] - times[1], 0.0) / 2
+    return times[1] + slope * int(encoded.num_relations)
 
 
 def _contested_first(run: _Run, facts: np.ndarray) -> np.ndarray:

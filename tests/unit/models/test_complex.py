@@ -24,7 +24,7 @@ def blocks(entities: int = 80) -> KnowledgeGraph:
 
 
 def test_the_judge_chooses_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {"RANKS": {1000: 4}, "TRIAL": 1, "EPOCHS": 2, "STARTS": 2}.items():
+    for name, value in {"RANKS": (4,), "TRIAL": 1, "EPOCHS": 2, "STARTS": 2}.items():
         monkeypatch.setattr(restarts, name, value)
     seen: list[ComplExConfig] = []
 

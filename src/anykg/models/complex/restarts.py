@@ -19,7 +19,7 @@ import torch
 
 from anykg.graph.graph import KnowledgeGraph
 from anykg.models.complex.complex import ComplEx, ComplExConfig
-from anykg.models.complex.fit import bound, fit_vectors
+from anykg.models.complex.fit import SAMPLE, bound, fit_vectors, measure_pace
 from anykg.models.complex.vectors import Vectors
 from anykg.progress import Progress, ignore
 
@@ -29,8 +29,11 @@ RELATION_LOSSES = (0.05, 0.5)
 """Tried with the best regularisation."""
 DENSE = 12.0
 """Facts of an entity from which a graph counts as dense; dense graphs need less regularisation."""
-RANKS = {1_000: 400, 5_000: 200}
-"""Size of the vectors by the most entities for which it costs little; 100 on larger graphs."""
+RANKS = (400, 200, 100)
+"""Sizes of the vectors: the largest for which there is time for `WANTED` passes."""
+WANTED, NEEDED = 70, 12
+"""Passes that are enough for trials and several starts; passes without which a softmax over all entities is too slow,
+and one over a sample is taken."""
 EPOCHS = 40
 """Passes after which more bring little."""
 TRIAL = 12
@@ -72,15 +75,20 @@ def _halves(rows: torch.Tensor) -> torch.Tensor:
     return rows.view(len(rows), 2, -1)
 
 
-def settings_for(graph: KnowledgeGraph) -> ComplExConfig:
-    """Settings that suit the size and density of a graph."""
+def settings_for(graph: KnowledgeGraph, seconds: float, seed: int = 0) -> ComplExConfig:
+    """Settings that suit the density of a graph, and a rank and a softmax that suit the time."""
     facts, dense = len(graph), 2 * len(graph) >= DENSE * graph.num_entities
-    return ComplExConfig(
-        rank=next((rank for most, rank in RANKS.items() if graph.num_entities <= most), 100),
+    config = ComplExConfig(
         regularisation=REGULARISATIONS[0] if dense else REGULARISATIONS[1],
         batch_size=250 if facts < 5_000 else 500 if facts < 150_000 else 1000,
         epochs=EPOCHS,
     )
+    for rank in RANKS:
+        config = replace(config, rank=rank)
+        pace = measure_pace(graph, config, seed)
+        if pace * WANTED <= seconds:
+            return config
+    return replace(config, sample=SAMPLE) if pace * NEEDED > seconds and graph.num_entities > SAMPLE else config
 
 
 class _Fits:
@@ -119,7 +127,7 @@ def fit_restarts(
 ) -> Restarts:
     """Fit within a time budget."""
     fits = _Fits(graph, seconds, seed, progress)
-    config = settings_for(graph)
+    config = settings_for(graph, seconds, seed)
     best, epochs = fits.fit(config, TRIAL, 0)
     if (1 - SEARCH) * seconds < fits.left():
         config, best = _search(fits, config, best, judge)
@@ -135,17 +143,24 @@ def fit_restarts(
 def _search(fits: _Fits, config: ComplExConfig, best: Vectors, judge: Judge) -> tuple[ComplExConfig, Vectors]:
     """The best of the settings there is time to try, and its vectors after `TRIAL` passes."""
     quality = judge(bound(best, fits.graph, config))
-    for name, values in (("regularisation", REGULARISATIONS), ("relation_loss", RELATION_LOSSES)):
-        here = config
-        for value in values:
-            if value == getattr(here, name) or fits.left() - TRIAL * fits.pace < (1 - SEARCH) * fits.seconds:
-                continue
-            tried = replace(here, **{name: value})
+    for others in (_regularisations, _relation_losses):
+        for tried in others(config):
+            if fits.left() - TRIAL * fits.pace < (1 - SEARCH) * fits.seconds:
+                break
             vectors, _ = fits.fit(tried, TRIAL, 0)
             found = judge(bound(vectors, fits.graph, tried))
             if found > quality:
                 config, best, quality = tried, vectors, found
     return config, best
+
+
+def _regularisations(config: ComplExConfig) -> list[ComplExConfig]:
+    values = [value for value in REGULARISATIONS if value != config.regularisation]
+    return [replace(config, regularisation=value) for value in values]
+
+
+def _relation_losses(config: ComplExConfig) -> list[ComplExConfig]:
+    return [replace(config, relation_loss=value) for value in RELATION_LOSSES if value != config.relation_loss]
 
 
 def fit_again(
