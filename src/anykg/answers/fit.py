@@ -395,15 +395,16 @@ def _learn(names: list[str], asked: Scored, groups: int) -> _Learnt:
 
 
 def _fit_again(run: _Run) -> None:
-    """Fit to all facts what is bound to facts; rules only if there is about as much time as they took before."""
+    """Fit to all facts what is bound to facts; rules only if there is at least half the time they took before."""
     seconds = run.clock.take("again")
     run.tell(f"fitting again to all facts: {seconds:.0f} s")
     try:
         if run.fits is not None and "complex" in run.models:
-            run.fits = fit_again(run.graph, run.fits, seconds=0.75 * seconds, seed=run.seed, progress=run.report)
+            share = 0.65 if "rules" in run.models else 1.0
+            run.fits = fit_again(run.graph, run.fits, seconds=share * seconds, seed=run.seed, progress=run.report)
             run.models["complex"] = run.fits.model(run.graph)
         left = run.clock.left()
-        if "rules" in run.models and left > 0.7 * run.took["rules"]:
+        if "rules" in run.models and left > 0.5 * run.took["rules"]:
             run.models["rules"] = fit_rulebook(run.graph, left, seed=run.seed, progress=run.report)
     except KeyboardInterrupt:
         run.clock.interrupted = True

@@ -170,7 +170,8 @@ def fit_again(
     made = _Fits(graph, seconds, seed, progress)
     count = len(fits.vectors)
     anew = seconds > 0.9 * fits.pace * count * fits.epochs
-    config = fits.config if anew else replace(fits.config, epochs=max(2, round(AGAIN * fits.epochs)))
+    more = max(2, round(AGAIN * fits.epochs), EPOCHS - fits.epochs)  # what was cut short catches up
+    config = fits.config if anew else replace(fits.config, epochs=more)
     found = []
     for number, vectors in enumerate(fits.vectors):
         if anew:
