@@ -3,8 +3,8 @@
 1. Hide a tenth of the facts, all at once.
 2. Fit the components to the rest.
 3. Ask all of them for hidden facts and learn the weights of the mix (`answers.mixing`).
-4. Fit again to all facts what is bound to facts: ComplEx continues from its vectors, rules are mined anew. The adapted
-   foundation model stays as it is: it reads the graph's facts when it answers.
+4. Fit again to all facts what is bound to facts: ComplEx from new starts (on large graphs it continues from its
+   vectors), and rules. The adapted foundation model stays as it is: it reads the graph's facts when it answers.
 
 The time is shared out in advance; what a stage does not need goes to the stages after it, and a small graph is done
 early. Ctrl-C ends the stage at hand; what is finished by then is mixed.
@@ -39,6 +39,7 @@ from anykg.answers.mixing import (
     likelihoods,
     ranks_of,
 )
+from anykg.answers.negatives import Negatives, find_negatives, read_negatives
 from anykg.answers.parts import Parts, registered_name
 from anykg.errors import ConfigError, DataError, SettingError
 from anykg.evaluation.protocol import Target
@@ -46,7 +47,7 @@ from anykg.graph.graph import KnowledgeGraph
 from anykg.io.catalog import GraphLike
 from anykg.models.base import LinkPredictor
 from anykg.models.complex.complex import ComplEx, name_keys
-from anykg.models.complex.restarts import Restarts, continue_on, fit_restarts
+from anykg.models.complex.restarts import Restarts, fit_again, fit_restarts
 from anykg.models.floors import PageRank, Popularity
 from anykg.models.mixture import KEPT, Component, Mixture, MixtureConfig
 from anykg.models.rulebook import fit_rulebook
@@ -60,12 +61,18 @@ SHARE = 0.1
 """Of the facts, hidden."""
 FEWEST = 10
 """Hidden facts without which there is nothing to learn weights from."""
-MOST_QUESTIONS, FEWEST_QUESTIONS = 2400, 120
+MOST_QUESTIONS, FEWEST_QUESTIONS = 2400, 100
 """Questions about hidden facts: as many as there is time for, within these bounds."""
-RELATION_QUESTIONS = 300
+TOO_SLOW = 1.5
+"""Times the seconds for the fewest questions above which the foundation model is not asked."""
+FEWEST_STEPS = 20
+"""Steps below which it is not worth adapting the foundation model."""
+MOST_RELATION_QUESTIONS, FEWEST_RELATION_QUESTIONS = 300, 80
+JUDGED = 300
+"""Hidden facts by which settings of ComplEx are compared."""
 MOST_STEPS = 3000
 """Of adapting the foundation model."""
-STAGES = {"rules": 0.12, "complex": 0.24, "adapted": 0.34, "ask": 0.14, "mix": 0.04, "again": 0.12}
+STAGES = {"rules": 0.10, "complex": 0.24, "adapted": 0.32, "ask": 0.12, "mix": 0.04, "again": 0.18}
 """How the time is shared out."""
 NEGLIGIBLE = 5e-4
 """Loss of log-likelihood per question below which the mix does without a component."""
@@ -107,6 +114,8 @@ class _Run:
     parts: Parts
     tell: Tell
     progress: Progress
+    rejected: KnowledgeGraph | None = None
+    """Triples that are known to be wrong."""
     models: dict[str, LinkPredictor] = field(default_factory=dict)
     fits: Restarts | None = None
     took: dict[str, float] = field(default_factory=dict)
@@ -126,6 +135,7 @@ def fit(
     model: ModelLike = DEFAULT_MODEL,
     seed: int = 0,
     resume: bool = False,
+    negatives: Negatives = (),
     tell: Tell = lambda text: None,
     progress: Progress = ignore,
 ) -> Mixture:
@@ -138,6 +148,8 @@ def fit(
         model: The foundation model: one of the components, as it is and adapted to the graph.
         seed: Draws the hidden facts and all random starts.
         resume: Keep the components that an interrupted fit has finished in `out`.
+        negatives: Triples known to be wrong: (head, relation, tail) by name, a file of them, or the decisions file of
+            the web page. They compete with hidden facts when the mix is learnt, and are never proposed.
         tell: Called with a sentence on what is done next.
         progress: Called with (seconds spent, seconds in all).
     """
@@ -148,6 +160,7 @@ def fit(
     if folder is not None and (folder / MODEL_FILE).exists() and not resume:
         raise ConfigError(f"{folder}: already holds a model; choose another folder, or resume an interrupted fit.")
     whole, _ = graph_of(graph)
+    wrong = find_negatives(whole, read_negatives(negatives))
     foundation, called = model_of(model)
     rest, hidden = hide_together(whole, SHARE, seed)
     if len(hidden) < FEWEST:
@@ -158,7 +171,8 @@ def fit(
     tell(plan(whole, hidden, called, minutes))
     made_for = {"graph": whole.digest, "seed": seed, "foundation": digest_of(foundation)}
     parts = Parts(folder, made_for, resume=resume)
-    run = _Run(whole, rest, hidden, foundation, clock, seed, parts, tell, progress)
+    rejected = whole.with_triplets(wrong) if len(wrong) else None
+    run = _Run(whole, rest, hidden, foundation, clock, seed, parts, tell, progress, rejected)
     _fit_components(run)
     mixture = _mix(run)
     if folder is not None:
@@ -215,7 +229,7 @@ def _rules(run: _Run, seconds: float) -> LinkPredictor:
 
 
 def _complex(run: _Run, seconds: float) -> LinkPredictor:
-    facts = run.hidden.triplets[generator(run.seed, "fit", "judge").permutation(len(run.hidden))[:500]]
+    facts = run.hidden.triplets[generator(run.seed, "fit", "judge").permutation(len(run.hidden))[:JUDGED]]
     questions = both_ways(facts, run.graph.num_relations)
 
     def judge(model: ComplEx) -> float:
@@ -224,6 +238,11 @@ def _complex(run: _Run, seconds: float) -> LinkPredictor:
 
     run.fits = fit_restarts(run.rest, seconds=seconds, judge=judge, seed=run.seed, progress=run.report)
     run.parts.save_fits(run.fits)
+    config = run.fits.config
+    run.tell(
+        f"complex: {len(run.fits.vectors)} starts of {run.fits.epochs} passes, rank {config.rank}, "
+        f"N3 {config.regularisation:g}, relation loss {config.relation_loss:g}"
+    )
     return run.fits.model(run.rest)
 
 
@@ -233,7 +252,16 @@ def _adapted(run: _Run, seconds: float) -> LinkPredictor | None:
         return None  # it cannot be trained with a softmax over all entities
     model = copy.deepcopy(model)
     recipe = replace(model.recipe, loss="softmax", schedule="linear", batch_size=16)
-    adapt(model, run.rest, recipe, steps=MOST_STEPS, seconds=seconds, seed=run.seed, progress=run.report)
+    started = time.monotonic()
+    adapt(copy.deepcopy(model), run.rest, recipe, steps=1, seed=run.seed)  # compiles and builds what is built once
+    warm = time.monotonic()
+    adapt(copy.deepcopy(model), run.rest, recipe, steps=1, seed=run.seed)
+    seconds -= time.monotonic() - started
+    if (time.monotonic() - warm) * FEWEST_STEPS > seconds:
+        run.tell("adapted: left out, as there is no time for enough steps; more minutes would include it")
+        return None
+    steps = adapt(model, run.rest, recipe, steps=MOST_STEPS, seconds=seconds, seed=run.seed, progress=run.report)
+    run.tell(f"adapted: {steps} steps")
     return model.eval()
 
 
@@ -255,53 +283,91 @@ def _mix(run: _Run) -> Mixture:
     run.tell(f"asking for hidden facts: {seconds:.0f} s")
     models = run.models
     encoded = {name: model.eval().encode(run.rest) for name, model in models.items()}
-    entities = _ask_entities(run, encoded, 0.8 * seconds)
+    asked, entities = _ask_entities(run, encoded, 0.8 * seconds)
     names, relations = _ask_relations(run, encoded, 0.2 * seconds)
     del encoded
     run.clock.take("mix")
     groups = 2 * run.graph.num_relations
-    learnt = _learn(list(models), entities, groups)
+    learnt = _learn(asked, entities, groups)
     fallback = [name for name in learnt.names if name != "complex"] or learnt.names
-    others = fit_weights(entities.only([list(models).index(name) for name in fallback]), groups, None).general
+    others = fit_weights(entities.only([asked.index(name) for name in fallback]), groups, None).general
     of_relations = _Learnt(names, relations, choose(relations, run.graph.num_entities, corrections=False))
-    table = _table(list(models), learnt, of_relations)
+    table = _table(asked, learnt, of_relations)
     if not run.clock.interrupted:
         _fit_again(run)
     return _assemble(run, learnt, of_relations, dict(zip(fallback, others, strict=True)), table)
 
 
-def _ask_entities(run: _Run, encoded: dict[str, Any], seconds: float) -> Scored:
-    """Ask for both ends of as many hidden facts as there is time for."""
+def _ask_entities(run: _Run, encoded: dict[str, Any], seconds: float) -> tuple[list[str], Scored]:
+    """Ask for both ends of as many hidden facts as there is time for, without components that are too slow."""
     order = generator(run.seed, "fit", "questions").permutation(len(run.hidden))
-    facts = run.hidden.triplets[order]
-    models, parts = list(run.models.values()), list(encoded.values())
+    facts = _contested_first(run, run.hidden.triplets[order])
 
-    def put(rows: np.ndarray) -> Scored:
+    def put(rows: np.ndarray, names: list[str]) -> Scored:
+        models, parts = [run.models[name] for name in names], [encoded[name] for name in names]
         questions = both_ways(rows, run.graph.num_relations)
-        return ask(models, parts, run.rest, run.graph, questions, seed=run.seed, progress=run.report)
+        return ask(
+            models, parts, run.rest, run.graph, questions, rejected=run.rejected, seed=run.seed, progress=run.report
+        )
 
-    put(facts[:2])  # compiles and builds what is built once
-    started = time.monotonic()
-    put(facts[:8])
-    cost = (time.monotonic() - started) / min(8, len(facts))
-    count = int(np.clip(seconds / cost, FEWEST_QUESTIONS // 2, MOST_QUESTIONS // 2))
-    return put(facts[:count])
+    costs = {}
+    for name in run.models:
+        put(facts[:1], [name])  # compiles and builds what is built once
+        started = time.monotonic()
+        put(facts[:4], [name])
+        costs[name] = (time.monotonic() - started) / min(4, len(facts))
+    if {"zero-shot", "adapted"} <= costs.keys() and sum(costs.values()) * FEWEST_QUESTIONS / 2 > seconds:
+        costs.pop("zero-shot")
+    for name in ("zero-shot", "adapted"):
+        if name in costs and sum(costs.values()) * FEWEST_QUESTIONS / 2 > TOO_SLOW * seconds:
+            run.tell(
+                f"{name}: left out, as a question takes {costs.pop(name) / 2:.1f} s; more minutes would include it"
+            )
+    count = int(np.clip(seconds / sum(costs.values()), FEWEST_QUESTIONS // 2, MOST_QUESTIONS // 2))
+    return list(costs), put(facts[:count], list(costs))
 
 
 def _ask_relations(run: _Run, encoded: dict[str, Any], seconds: float) -> tuple[list[str], Scored]:
-    """Ask for the relation of hidden facts; a foundation model only if it is fast enough to be asked often."""
+    """Ask for the relation of as many hidden facts as there is time for, without components that are too slow."""
     order = generator(run.seed, "fit", "relation questions").permutation(len(run.hidden))
-    heads, relations, tails = run.hidden.triplets[order[:RELATION_QUESTIONS]].astype(np.int64).T
-    questions = np.stack([heads, tails, relations], 1)
-    names = [name for name in run.models if not (name == "zero-shot" and "adapted" in run.models)]
-    for name in ("zero-shot", "adapted"):
-        if name in names:
-            started = time.monotonic()
-            run.models[name].score_relations(encoded[name], torch.from_numpy(heads[:2]), torch.from_numpy(tails[:2]))
-            if (time.monotonic() - started) / 2 * len(questions) > seconds:
-                names.remove(name)
+    heads, relations, tails = run.hidden.triplets[order[:MOST_RELATION_QUESTIONS]].astype(np.int64).T
+    names, total = [], 0.0
+    for name, model in run.models.items():
+        if name == "zero-shot" and "adapted" in run.models:
+            continue
+        cost = _relation_cost(model, encoded[name], heads[:1], tails[:1])
+        if (total + cost) * FEWEST_RELATION_QUESTIONS <= seconds or cost < 1e-3:
+            names.append(name)
+            total += cost
+    count = int(np.clip(seconds / total, FEWEST_RELATION_QUESTIONS, MOST_RELATION_QUESTIONS))
+    questions = np.stack([heads, tails, relations], 1)[:count]
     models, parts = [run.models[name] for name in names], [encoded[name] for name in names]
-    return names, ask(models, parts, run.rest, run.graph, questions, kind="relations", progress=run.report)
+    found = ask(
+        models, parts, run.rest, run.graph, questions, kind="relations", rejected=run.rejected, progress=run.report
+    )
+    return names, found
+
+
+def _relation_cost(model: LinkPredictor, encoded: Any, heads: np.ndarray, tails: np.ndarray) -> float:
+    """Seconds for a question (h, ?, t), extrapolated from few candidates: some models pass over the graph for each."""
+    times = []
+    for count in (1, 1, 3):  # the first compiles and builds what is built once
+        some = torch.arange(min(count, encoded.num_relations)).expand(len(heads), -1)
+        started = time.monotonic()
+        model.score_relations(encoded, torch.from_numpy(heads), torch.from_numpy(tails), some)
+        times.append(time.monotonic() - started)
+    slope = 0.0 if model.relations_apart else max(times[2] - times[1], 0.0) / 2
+    return times[1] + slope * int(encoded.num_relations)
+
+
+def _contested_first(run: _Run, facts: np.ndarray) -> np.ndarray:
+    """Facts [F, 3] reordered: first those about which a question has rejected answers."""
+    if run.rejected is None:
+        return facts
+    heads, relations, tails = facts.astype(np.int64).T
+    forth = np.diff(run.rejected.answers(heads, relations).offsets)
+    back = np.diff(run.rejected.answers(tails, relations + run.graph.num_relations).offsets)
+    return facts[np.argsort(forth + back == 0, kind="stable")]
 
 
 def _learn(names: list[str], asked: Scored, groups: int) -> _Learnt:
@@ -329,15 +395,16 @@ def _learn(names: list[str], asked: Scored, groups: int) -> _Learnt:
 
 
 def _fit_again(run: _Run) -> None:
-    """Fit to all facts what is bound to facts; rules only if there is about as much time as they took before."""
+    """Fit to all facts what is bound to facts; rules only if there is at least half the time they took before."""
     seconds = run.clock.take("again")
     run.tell(f"fitting again to all facts: {seconds:.0f} s")
     try:
         if run.fits is not None and "complex" in run.models:
-            run.fits = continue_on(run.graph, run.fits, seconds=0.7 * seconds, seed=run.seed, progress=run.report)
+            share = 0.65 if "rules" in run.models else 1.0
+            run.fits = fit_again(run.graph, run.fits, seconds=share * seconds, seed=run.seed, progress=run.report)
             run.models["complex"] = run.fits.model(run.graph)
         left = run.clock.left()
-        if "rules" in run.models and left > 0.7 * run.took["rules"]:
+        if "rules" in run.models and left > 0.5 * run.took["rules"]:
             run.models["rules"] = fit_rulebook(run.graph, left, seed=run.seed, progress=run.report)
     except KeyboardInterrupt:
         run.clock.interrupted = True
@@ -384,6 +451,7 @@ def _assemble(
         seed=run.seed,
         questions=len(learnt.asked),
         relation_questions=len(of_relations.asked),
+        negatives=0 if run.rejected is None else len(run.rejected),
         table=table,
     )
     mixture = Mixture(config)
@@ -399,6 +467,10 @@ def _assemble(
     mixture.fallback = torch.tensor([fallback.get(name, 0.0) for name in names]).float()
     asked_about = dict(zip(of_relations.names, of_relations.mix.weights.general, strict=True))
     mixture.relation_weights = torch.tensor([asked_about.get(name, 0.0) for name in names]).float()
+    if run.rejected is not None:
+        heads, relations, tails = torch.from_numpy(run.rejected.triplets.astype(np.int64)).T
+        entities = name_keys(run.graph.entities)
+        mixture.negatives = torch.stack([entities[heads], mixture.relation_keys[relations], entities[tails]], 1)
     _keep_hidden(mixture, "hidden", learnt)
     _keep_hidden(mixture, "hidden_relation", of_relations)
     names_of_relations = list(run.graph.relations)
@@ -416,9 +488,10 @@ def _assemble(
 def _keep_hidden(mixture: Mixture, kind: str, learnt: _Learnt) -> None:
     """Keep the questions about hidden facts, the ranks of their answers and the best answers."""
     asked, mix = learnt.asked, learnt.mix
-    usable = mix.scores.masked_fill(~torch.isfinite(asked.offsets), -torch.inf)
+    offsets = asked.offsets if asked.rejected is None else asked.offsets.masked_fill(asked.rejected, -torch.inf)
+    usable = mix.scores.masked_fill(~torch.isfinite(offsets), -torch.inf)
     best = usable.topk(min(KEPT, usable.shape[1]), dim=1)
-    totals = torch.logsumexp(mix.scores + asked.offsets, 1, keepdim=True)
+    totals = torch.logsumexp(mix.scores + offsets, 1, keepdim=True)
     ids = torch.where(torch.isfinite(best.values), asked.candidates.gather(1, best.indices), -1)
     scores = (best.values - totals).clamp(min=-100)
     missing = (0, KEPT - ids.shape[1])

@@ -47,6 +47,7 @@ class Scored:
     also_right: Tensor  # bool [Q, K], other hidden answers: neither right nor wrong when the weights are fitted
     ranks: np.ndarray  # float64 [Q, C], of the answer under each component alone, all candidates ranked
     known: np.ndarray  # int64 [Q], visible answers to the question
+    rejected: Tensor | None = None  # bool [Q, K], candidates that a person rejected; None without any
 
     def __len__(self) -> int:
         return len(self.questions)
@@ -72,6 +73,7 @@ class Scored:
             self.also_right[at],
             self.ranks[rows],
             self.known[rows],
+            None if self.rejected is None else self.rejected[at],
         )
 
     def only(self, components: Sequence[int]) -> Scored:
@@ -97,6 +99,7 @@ def ask(
     questions: np.ndarray,
     *,
     kind: Kind = "entities",
+    rejected: KnowledgeGraph | None = None,
     seed: int = 0,
     progress: Progress = ignore,
 ) -> Scored:
@@ -109,6 +112,7 @@ def ask(
         whole: The same with the hidden facts.
         questions: Head, relation, answer; or head, tail, answer if relations are asked for.
         kind: What is asked for.
+        rejected: Triples that are known to be wrong; those that answer a question are candidates of it.
         seed: Draws the candidates.
         progress: Called with (done, total) questions.
     """
@@ -126,7 +130,8 @@ def ask(
         ]
         look_up = ("answers", "relations_between")[kind == "relations"]
         seen, all_known = (getattr(graph, look_up)(asked[:, 0], asked[:, 1]) for graph in (visible, whole))
-        parts.append(_candidates(asked, scores, seen, all_known, rng))
+        wrong = None if rejected is None else getattr(rejected, look_up)(asked[:, 0], asked[:, 1])
+        parts.append(_candidates(asked, scores, seen, all_known, wrong, rng))
         progress(min(start + size, len(order)), len(order))
     joined = Scored(
         np.concatenate([part.questions for part in parts]),
@@ -136,17 +141,18 @@ def ask(
         _padded([part.also_right for part in parts], False),
         np.concatenate([part.ranks for part in parts]),
         np.concatenate([part.known for part in parts]),
+        None if rejected is None else _padded([part.rejected for part in parts if part.rejected is not None], False),
     )
     return joined.take(np.argsort(order))
 
 
-def _candidates(asked: np.ndarray, scores: list[Tensor], seen: Ragged, known: Ragged, rng: torch.Generator) -> Scored:
+def _candidates(
+    asked: np.ndarray, scores: list[Tensor], seen: Ragged, known: Ragged, wrong: Ragged | None, rng: torch.Generator
+) -> Scored:
     """The candidates of B questions from their scores [B, N] under every component."""
     count, width = scores[0].shape
     rows, answers = torch.arange(count), torch.from_numpy(asked[:, 2])
-    novel, other = torch.ones(count, width, dtype=torch.bool), torch.zeros(count, width, dtype=torch.bool)
-    novel[torch.from_numpy(seen.rows), torch.from_numpy(seen.values.astype(np.int64))] = False
-    other[torch.from_numpy(known.rows), torch.from_numpy(known.values.astype(np.int64))] = True
+    novel, other = ~_mask_of(seen, count, width), _mask_of(known, count, width)
     other[rows, answers] = False
     ranks = np.stack([rank(part, answers, other | ~novel).by(Ties.REALISTIC) for part in scores], axis=1)
     if width <= DRAWN + BEST * len(scores):  # take them all
@@ -154,7 +160,8 @@ def _candidates(asked: np.ndarray, scores: list[Tensor], seen: Ragged, known: Ra
     else:
         best = [part.masked_fill(~novel, -torch.inf).topk(BEST, dim=1).indices for part in scores]
         drawn = torch.randint(width, (count, DRAWN), generator=rng)
-    ids = torch.cat([answers[:, None], *best, drawn], 1)  # [B, K]
+    taken = [] if wrong is None else [_rows_of(wrong, answers)]
+    ids = torch.cat([answers[:, None], *taken, *best, drawn], 1)  # [B, K]
     fresh = _first(ids) & novel.gather(1, ids)
     sampled = fresh & (torch.arange(ids.shape[1]) >= ids.shape[1] - drawn.shape[1])
     others = (novel.sum(1) - (fresh & ~sampled).sum(1)).clamp(min=1)
@@ -163,7 +170,24 @@ def _candidates(asked: np.ndarray, scores: list[Tensor], seen: Ragged, known: Ra
     used = torch.argsort(fresh.logical_not().byte(), dim=1, stable=True)[:, : int(fresh.sum(1).max())]
     ids, offsets = ids.gather(1, used), offsets.gather(1, used)
     values = torch.stack([part.gather(1, ids) for part in scores], -1)
-    return Scored(asked, ids, values, offsets, other.gather(1, ids), ranks, np.diff(seen.offsets))
+    refused = None if wrong is None else _mask_of(wrong, count, width).gather(1, ids)
+    return Scored(asked, ids, values, offsets, other.gather(1, ids), ranks, np.diff(seen.offsets), refused)
+
+
+def _rows_of(ragged: Ragged, answers: Tensor) -> Tensor:
+    """The values of each row [B, L], filled up with its answer."""
+    counts = np.diff(ragged.offsets)
+    rows = answers[:, None].repeat(1, int(counts.max(initial=0)))
+    column = np.arange(len(ragged.values)) - np.repeat(ragged.offsets[:-1], counts)
+    rows[torch.from_numpy(ragged.rows), torch.from_numpy(column)] = torch.from_numpy(ragged.values.astype(np.int64))
+    return rows
+
+
+def _mask_of(ragged: Ragged, count: int, width: int) -> Tensor:
+    """Bool [B, N]: True at the values of each row."""
+    mask = torch.zeros(count, width, dtype=torch.bool)
+    mask[torch.from_numpy(ragged.rows), torch.from_numpy(ragged.values.astype(np.int64))] = True
+    return mask
 
 
 def _padded(parts: list[Tensor], value: float) -> Tensor:

@@ -55,7 +55,7 @@ class Parts:
             return None
         names = Vectors.__dataclass_fields__
         vectors = tuple(Vectors(*(tensors[f"{i}.{name}"] for name in names)) for i in range(note["fits"]))
-        return Restarts(ComplExConfig(**note["config"]), vectors, note["epochs"])
+        return Restarts(ComplExConfig(**note["config"]), vectors, note["epochs"], note["pace"])
 
     def save_fits(self, fits: Restarts) -> None:
         """Keep the vectors of ComplEx with what is needed to continue."""
@@ -63,7 +63,9 @@ class Parts:
             tensors = {
                 f"{i}.{name}": value for i, part in enumerate(fits.vectors) for name, value in vars(part).items()
             }
-            note = {"fits": len(fits.vectors), "config": asdict(fits.config), "epochs": fits.epochs}
+            note = {"fits": len(fits.vectors), "config": asdict(fits.config)} | {
+                name: getattr(fits, name) for name in ("epochs", "pace")
+            }
             save_tensors(self.folder / FITS_FILE, tensors, note)
 
     def clear(self) -> None:

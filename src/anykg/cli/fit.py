@@ -39,6 +39,9 @@ def fit(
     model: ModelName = "anykg-small",
     seed: Annotated[int, typer.Option(help="Seeds everything random.")] = 0,
     resume: Annotated[bool, typer.Option("--resume", help="Keep what an interrupted fit has finished.")] = False,
+    negatives: Annotated[
+        Path | None, typer.Option(help="Rejected triples: a file of triples, or the decisions file of `anykg serve`.")
+    ] = None,
     *,
     reading: Reading,
     data_dir: DataDir = None,
@@ -53,7 +56,15 @@ def fit(
     loaded = graph_named(graph, data_dir, reading)
     with progress_bar("seconds") as advance:
         made = run(
-            loaded, minutes=minutes, out=out, model=foundation, seed=seed, resume=resume, tell=note, progress=advance
+            loaded,
+            minutes=minutes,
+            out=out,
+            model=foundation,
+            seed=seed,
+            resume=resume,
+            negatives=negatives or (),
+            tell=note,
+            progress=advance,
         )
     say(repr(made))
     say(f"Saved to {out}. Next: anykg predict {graph} --model {out} ...")

@@ -9,6 +9,9 @@ Weights belong to the names of relations. A component that does not know an enti
 `knows_entities` and `knows_relations` of what it encodes; it is left out of the questions that start there, and those
 are answered with the weights `fallback`, fitted without such components.
 
+Triples that a person rejected (`negatives`) are kept by the names they mention and score `REJECTED`, so that they are
+last in every list.
+
 What was asked about hidden facts when the weights were learnt is kept (`hidden_*`): the components have since been
 fitted to those facts, so it cannot be asked again.
 """
@@ -19,11 +22,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from anykg.errors import ConfigError
-from anykg.graph.graph import KnowledgeGraph
+from anykg.graph.graph import KnowledgeGraph, Ragged
 from anykg.models.base import LinkPredictor, Symmetry
 from anykg.models.complex.complex import ComplEx, name_keys, rows_of
 from anykg.models.recipe import Recipe
@@ -32,6 +36,8 @@ from anykg.settings import from_json
 
 KEPT = 10
 """Best answers kept of every question that was asked about hidden facts."""
+REJECTED = -1e4
+"""Score of a rejected triple: far below all others, and finite."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +70,8 @@ class MixtureConfig:
     """Questions that were asked about hidden facts."""
     relation_questions: int = 0
     """The same, for relations."""
+    negatives: int = 0
+    """Rejected triples."""
     calibration: Mapping[str, Any] = field(default_factory=dict)
     """What turns scores into probabilities, by kind of question."""
     table: tuple[Mapping[str, Any], ...] = ()
@@ -85,6 +93,8 @@ class Encoded:
     num_relations: int
     same_graph: bool
     """Whether this is the graph it was fitted to."""
+    rejected: KnowledgeGraph | None = None
+    """The rejected triples whose names the graph has; None without any."""
 
     @property
     def num_entities(self) -> int:
@@ -113,6 +123,8 @@ class Mixture(LinkPredictor):
     """[Q, KEPT], the best answers that are not visible facts; -1 after the last."""
     hidden_best_scores: Tensor
     """[Q, KEPT], their log-probabilities among all candidates."""
+    negatives: Tensor
+    """[K, 3]: rejected triples as keys of their names."""
     hidden_relation_questions: Tensor
     hidden_relation_ranks: Tensor
     hidden_relation_best: Tensor
@@ -131,6 +143,7 @@ class Mixture(LinkPredictor):
         self.register_buffer("typical", torch.ones(count))
         self.register_buffer("fallback", torch.ones(count))
         self.register_buffer("relation_weights", torch.ones(count))
+        self.register_buffer("negatives", torch.zeros(config.negatives, 3, dtype=torch.int64))
         for kind, asked in (("hidden", config.questions), ("hidden_relation", config.relation_questions)):
             self.register_buffer(f"{kind}_questions", torch.zeros(asked, 3, dtype=torch.int64))
             self.register_buffer(f"{kind}_ranks", torch.ones(asked))
@@ -187,7 +200,19 @@ class Mixture(LinkPredictor):
             self.typical.expand(2 * graph.num_relations, -1) if weights is None else weights,
             graph.num_relations,
             self.config.graph == graph.digest,
+            self._rejected(graph),
         )
+
+    def _rejected(self, graph: KnowledgeGraph) -> KnowledgeGraph | None:
+        """The rejected triples whose names the graph has."""
+        if not len(self.negatives):
+            return None
+        heads, relations, tails = self.negatives.cpu().T
+        entities = name_keys(graph.entities)
+        rows = (rows_of(entities, heads), rows_of(name_keys(graph.relations), relations), rows_of(entities, tails))
+        triplets = torch.stack(rows, 1).numpy()
+        found = triplets[(triplets >= 0).all(1)]
+        return graph.with_triplets(found) if len(found) else None
 
     def score_tails(
         self, encoded: Encoded, heads: Tensor, relations: Tensor, candidates: Tensor | None = None
@@ -199,10 +224,16 @@ class Mixture(LinkPredictor):
                 scores = weights[:, index, None] * model.score_tails(part, heads, relations, candidates)
                 total = scores if total is None else total.add_(scores)
         assert total is not None
-        return total
+        if encoded.rejected is None:
+            return total
+        return _masked(total, encoded.rejected.answers(heads.cpu().numpy(), relations.cpu().numpy()), candidates)
 
     def score_triplets(self, encoded: Encoded, triplets: Tensor) -> Tensor:
-        return self.contributions(encoded, triplets).sum(1)
+        scores = self.contributions(encoded, triplets).sum(1)
+        if encoded.rejected is None:
+            return scores
+        rejected = torch.from_numpy(encoded.rejected.contains(triplets.cpu().numpy())).to(scores.device)
+        return scores.masked_fill(rejected, REJECTED)
 
     def contributions(self, encoded: Encoded, triplets: Tensor) -> Tensor:
         """What every component adds to the scores of triplets: [B, C]."""
@@ -223,7 +254,10 @@ class Mixture(LinkPredictor):
             weight = self.relation_weights[index]
             if weight != 0:
                 total = total + weight * model.score_relations(part, heads, tails, candidates)
-        return total
+        if encoded.rejected is None:
+            return total
+        between = encoded.rejected.relations_between(heads.cpu().numpy(), tails.cpu().numpy())
+        return _masked(total, between, candidates)
 
     def _weights(self, encoded: Encoded, heads: Tensor, relations: Tensor) -> Tensor:
         """Weights [B, C] of the components in questions (head, relation, ?)."""
@@ -236,3 +270,16 @@ class Mixture(LinkPredictor):
                     weights = torch.where(lost[:, None], self.fallback, weights)
                     weights[:, index] = torch.where(lost, 0.0, weights[:, index])
         return weights
+
+
+def _masked(scores: Tensor, rejected: Ragged, candidates: Tensor | None) -> Tensor:
+    """Scores [B, C] with REJECTED for the rejected answers of each row."""
+    rows = torch.from_numpy(rejected.rows).to(scores.device)
+    values = torch.from_numpy(rejected.values.astype(np.int64)).to(scores.device)
+    if candidates is None:
+        scores[rows, values] = REJECTED
+        return scores
+    hits = candidates.to(scores.device)[rows] == values[:, None]  # [K, C]
+    row, column = hits.nonzero(as_tuple=True)
+    scores[rows[row], column] = REJECTED
+    return scores

@@ -1,5 +1,6 @@
 """An answerer made for one graph: what it is made of, what it keeps, and what it says of a graph that has grown."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,16 @@ GRAPH = staff_graph().subset(np.arange(0, 2760, 2))
 def foundation() -> Ultra:
     torch.manual_seed(0)
     return Ultra(UltraConfig(width=16, relation_layers=2, entity_layers=2)).eval()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def however_slow() -> Iterator[None]:
+    """A busy machine leaves nothing out."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(module, "TOO_SLOW", 1e9)
+        patched.setattr(module, "FEWEST_STEPS", 0)
+        patched.setattr(module, "FEWEST_QUESTIONS", 10)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -101,6 +112,17 @@ def test_an_interrupted_fit_mixes_what_it_has_and_is_resumed(tmp_path: Path, mon
     whole = fit(GRAPH, minutes=0.05, out=tmp_path, model=foundation(), resume=True, tell=told.append)
     assert "adapted" in {row["component"] for row in whole.config.table}
     assert told.count("complex: finished before") == told.count("rules: finished before") == 1
+
+
+def test_a_foundation_model_that_is_too_slow_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "TOO_SLOW", 0.0)
+    monkeypatch.setattr(module, "FEWEST_STEPS", 10**9)
+    told: list[str] = []
+    made = fit(GRAPH, minutes=0.02, model=foundation(), tell=told.append)
+    assert {"zero-shot", "adapted"}.isdisjoint(row["component"] for row in made.config.table)
+    assert [text.split(",")[0] for text in told if "left out" in text] == ["adapted: left out", "zero-shot: left out"]
+    answers = anykg.predict(GRAPH, head="person 7", relation=DEPARTMENT_OF, model=made).to_dict()["rows"]
+    assert np.isfinite([row["score"] for row in answers]).all()
 
 
 def test_what_cannot_be_fitted_is_refused() -> None:

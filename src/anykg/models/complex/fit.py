@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from itertools import islice
 
+import numpy as np
 import torch
 
 from anykg.graph.graph import KnowledgeGraph
@@ -15,7 +17,7 @@ from anykg.seeds import generator, torch_generator
 
 FULL_SOFTMAX = 20_000
 """Entities up to which the softmax of a step is over all of them."""
-SAMPLE = 4_000
+SAMPLE = 3_000
 """Entities in the softmax of a step on larger graphs."""
 
 
@@ -53,8 +55,7 @@ def fit_vectors(
     """
     started = time.monotonic()
     queries = Queries.of(graph)
-    sample = config.sample or (SAMPLE if graph.num_entities > FULL_SOFTMAX else 0)
-    settings = StepSettings(config.lr, config.regularisation, config.relation_loss, sample, matmul_dtype())
+    settings = _step_settings(graph, config)
     rng = torch_generator(seed, "complex")
     vectors = start or Vectors.draw(graph.num_entities, graph.num_relations, config.rank, config.scale, rng)
     total = config.epochs * -(-2 * len(graph) // config.batch_size)
@@ -67,6 +68,25 @@ def fit_vectors(
             if seconds is not None and time.monotonic() - started > seconds:
                 return vectors
     return vectors
+
+
+@torch.no_grad()
+def measure_pace(graph: KnowledgeGraph, config: ComplExConfig, seed: int = 0) -> float:
+    """Seconds that a pass over the facts takes, from a few steps."""
+    queries, settings = Queries.of(graph), _step_settings(graph, config)
+    rng = torch_generator(seed, "complex", "pace")
+    vectors = Vectors.draw(graph.num_entities, graph.num_relations, config.rank, config.scale, rng)
+    times = []
+    for batch in islice(queries.batches(config.batch_size, generator(seed, "complex", "pace")), 4):
+        started = time.monotonic()
+        train_step(vectors, batch, settings, rng)
+        times.append(time.monotonic() - started)
+    return float(np.median(times[1:] or times)) * 2 * len(graph) / config.batch_size
+
+
+def _step_settings(graph: KnowledgeGraph, config: ComplExConfig) -> StepSettings:
+    sample = config.sample or (SAMPLE if graph.num_entities > FULL_SOFTMAX else 0)
+    return StepSettings(config.lr, config.regularisation, config.relation_loss, sample, matmul_dtype())
 
 
 def bound(vectors: Vectors, graph: KnowledgeGraph, config: ComplExConfig) -> ComplEx:

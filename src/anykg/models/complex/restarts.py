@@ -1,4 +1,9 @@
-"""ComplEx with what there is time for: the regularisation chosen by hidden facts, and several starts averaged.
+"""ComplEx with what there is time for: settings chosen by hidden facts, and several starts averaged.
+
+1. Short trials of a few settings, each judged by hidden facts, as long as they fit in `SEARCH` of the time. On a graph
+   that takes most of the time for one trial, the settings are those that suit its density.
+2. The best trial goes on to the full number of passes.
+3. What is left goes to further starts, whose scores are averaged.
 
 The mean of the scores of M fits is again a ComplEx: their vectors side by side, scaled by M ** (-1 / 3), as three of
 them are multiplied.
@@ -14,14 +19,27 @@ import torch
 
 from anykg.graph.graph import KnowledgeGraph
 from anykg.models.complex.complex import ComplEx, ComplExConfig
-from anykg.models.complex.fit import bound, fit_vectors
+from anykg.models.complex.fit import SAMPLE, bound, fit_vectors, measure_pace
 from anykg.models.complex.vectors import Vectors
 from anykg.progress import Progress, ignore
 
-REGULARISATIONS = (0.05, 0.01, 0.2)
-"""In the order in which they are tried."""
-EPOCHS = 60
+REGULARISATIONS = (0.01, 0.05, 0.003)
+"""Tried one after the other."""
+RELATION_LOSSES = (0.05, 0.5)
+"""Tried with the best regularisation."""
+DENSE = 12.0
+"""Facts of an entity from which a graph counts as dense; dense graphs need less regularisation."""
+RANKS = (400, 200, 100)
+"""Sizes of the vectors: the largest for which there is time for `WANTED` passes."""
+WANTED, NEEDED = 70, 12
+"""Passes that are enough for trials and several starts; passes without which a softmax over all entities is too slow,
+and one over a sample is taken."""
+EPOCHS = 40
 """Passes after which more bring little."""
+TRIAL = 12
+"""Passes of a trial."""
+SEARCH = 0.4
+"""Share of the time for trials."""
 STARTS = 4
 """Most fits that are averaged."""
 AGAIN = 0.3
@@ -39,6 +57,8 @@ class Restarts:
     vectors: tuple[Vectors, ...]
     epochs: int
     """Passes over the facts that each has made."""
+    pace: float = 0.0
+    """Seconds that a pass took."""
 
     def model(self, graph: KnowledgeGraph) -> ComplEx:
         """Their mean, under the names of the graph."""
@@ -55,59 +75,109 @@ def _halves(rows: torch.Tensor) -> torch.Tensor:
     return rows.view(len(rows), 2, -1)
 
 
-def settings_for(graph: KnowledgeGraph) -> ComplExConfig:
-    """Settings that suit the size of a graph."""
-    facts = len(graph)
-    batch = 250 if facts < 50_000 else 500 if facts < 150_000 else 1000
-    return ComplExConfig(batch_size=batch, epochs=EPOCHS)
+def settings_for(graph: KnowledgeGraph, seconds: float, seed: int = 0) -> ComplExConfig:
+    """Settings that suit the density of a graph, and a rank and a softmax that suit the time."""
+    facts, dense = len(graph), 2 * len(graph) >= DENSE * graph.num_entities
+    config = ComplExConfig(
+        regularisation=REGULARISATIONS[0] if dense else REGULARISATIONS[1],
+        batch_size=250 if facts < 5_000 else 500 if facts < 150_000 else 1000,
+        epochs=EPOCHS,
+    )
+    for rank in RANKS:
+        config = replace(config, rank=rank)
+        pace = measure_pace(graph, config, seed)
+        if pace * WANTED <= seconds:
+            return config
+    return replace(config, sample=SAMPLE) if pace * NEEDED > seconds and graph.num_entities > SAMPLE else config
+
+
+class _Fits:
+    """Fits to one graph under one deadline."""
+
+    def __init__(self, graph: KnowledgeGraph, seconds: float, seed: int, progress: Progress) -> None:
+        self.graph, self.seconds, self.seed, self.progress = graph, seconds, seed, progress
+        self.deadline = time.monotonic() + seconds
+        self.pace = 0.0
+        """Seconds that an epoch takes."""
+
+    def left(self) -> float:
+        """Seconds until the deadline."""
+        return self.deadline - time.monotonic()
+
+    def fit(self, config: ComplExConfig, epochs: int, number: int, start: Vectors | None = None) -> tuple[Vectors, int]:
+        """Vectors after `epochs` passes or at the deadline, and the passes made."""
+        steps = max(1, -(-2 * len(self.graph) // config.batch_size))
+        done = 0
+
+        def count(made: int, total: int) -> None:
+            nonlocal done
+            done = made
+            self.progress(int(min(self.seconds, self.seconds - self.left())), int(self.seconds))
+
+        started = time.monotonic()
+        chosen = replace(config, epochs=epochs)
+        seed = self.seed + number + (500 if start is not None else 0)
+        vectors = fit_vectors(self.graph, chosen, seconds=max(self.left(), 0.1), seed=seed, start=start, progress=count)
+        self.pace = (time.monotonic() - started) * steps / max(done, 1)
+        return vectors, max(1, round(done / steps))
 
 
 def fit_restarts(
     graph: KnowledgeGraph, *, seconds: float, judge: Judge, seed: int = 0, progress: Progress = ignore
 ) -> Restarts:
-    """Fit within a time budget; what the first fit leaves goes to other regularisations and further starts."""
-    deadline = time.monotonic() + seconds
-    counted = [0]
-
-    def count(done: int, total: int) -> None:
-        counted[0] = done
-        progress(int(min(seconds, seconds - (deadline - time.monotonic()))), int(seconds))
-
-    def one(config: ComplExConfig, number: int) -> Vectors:
-        left = max(deadline - time.monotonic(), 0.1)
-        return fit_vectors(graph, config, seconds=left, seed=seed + number, progress=count)
-
-    config = replace(settings_for(graph), regularisation=REGULARISATIONS[0])
-    started = time.monotonic()
-    best, best_config = one(config, 0), config
-    took = time.monotonic() - started
-    steps = max(1, -(-2 * len(graph) // config.batch_size))
-    epochs = max(1, round(counted[0] / steps))
-    if deadline - time.monotonic() < took:
-        return Restarts(best_config, (best,), epochs)
-    quality = judge(bound(best, graph, config))
-    for weight in REGULARISATIONS[1:]:
-        if deadline - time.monotonic() < took:
-            break
-        tried = replace(config, regularisation=weight)
-        vectors = one(tried, 0)
-        found = judge(bound(vectors, graph, tried))
-        if found > quality:
-            best, best_config, quality = vectors, tried, found
-    fits = [best]
-    while len(fits) < STARTS and deadline - time.monotonic() > took:
-        fits.append(one(best_config, len(fits)))
-    return Restarts(best_config, tuple(fits), epochs)
+    """Fit within a time budget."""
+    fits = _Fits(graph, seconds, seed, progress)
+    config = settings_for(graph, seconds, seed)
+    best, epochs = fits.fit(config, TRIAL, 0)
+    if (1 - SEARCH) * seconds < fits.left():
+        config, best = _search(fits, config, best, judge)
+    if epochs == TRIAL and fits.left() > 0:
+        best, more = fits.fit(config, EPOCHS - TRIAL, 0, best)
+        epochs += more
+    found = [best]
+    while len(found) < STARTS and fits.left() > 0.9 * epochs * fits.pace:
+        found.append(fits.fit(config, epochs, len(found))[0])
+    return Restarts(config, tuple(found), epochs, fits.pace)
 
 
-def continue_on(
+def _search(fits: _Fits, config: ComplExConfig, best: Vectors, judge: Judge) -> tuple[ComplExConfig, Vectors]:
+    """The best of the settings there is time to try, and its vectors after `TRIAL` passes."""
+    quality = judge(bound(best, fits.graph, config))
+    for others in (_regularisations, _relation_losses):
+        for tried in others(config):
+            if fits.left() - TRIAL * fits.pace < (1 - SEARCH) * fits.seconds:
+                break
+            vectors, _ = fits.fit(tried, TRIAL, 0)
+            found = judge(bound(vectors, fits.graph, tried))
+            if found > quality:
+                config, best, quality = tried, vectors, found
+    return config, best
+
+
+def _regularisations(config: ComplExConfig) -> list[ComplExConfig]:
+    values = [value for value in REGULARISATIONS if value != config.regularisation]
+    return [replace(config, regularisation=value) for value in values]
+
+
+def _relation_losses(config: ComplExConfig) -> list[ComplExConfig]:
+    return [replace(config, relation_loss=value) for value in RELATION_LOSSES if value != config.relation_loss]
+
+
+def fit_again(
     graph: KnowledgeGraph, fits: Restarts, *, seconds: float, seed: int = 0, progress: Progress = ignore
 ) -> Restarts:
-    """Continue all fits, in place, on a graph of the same names that has more facts."""
-    config = replace(fits.config, epochs=max(2, round(AGAIN * fits.epochs)))
-    deadline = time.monotonic() + seconds
+    """Fit to a graph of the same names that has more facts: from new starts if there is time, else further in place."""
+    made = _Fits(graph, seconds, seed, progress)
+    count = len(fits.vectors)
+    anew = seconds > 0.9 * fits.pace * count * fits.epochs
+    more = max(2, round(AGAIN * fits.epochs), EPOCHS - fits.epochs)  # what was cut short catches up
+    config = fits.config if anew else replace(fits.config, epochs=more)
+    found = []
     for number, vectors in enumerate(fits.vectors):
-        left = (deadline - time.monotonic()) / (len(fits.vectors) - number)
-        fit_vectors(graph, config, seconds=max(left, 0.1), seed=seed + 1000 + number, start=vectors)
-        progress(number + 1, len(fits.vectors))
-    return fits
+        if anew:
+            found.append(made.fit(config, fits.epochs, number)[0])
+        else:
+            left = max(made.left(), 0.1) / (count - number)
+            found.append(fit_vectors(graph, config, seconds=left, seed=seed + 1000 + number, start=vectors))
+        progress(number + 1, count)
+    return replace(fits, vectors=tuple(found))
