@@ -32,7 +32,7 @@ GRAPHS = (
     *("EN-FR", "FR-EN", "EN-DE", "DE-EN", "DB-WD", "WD-DB", "DB-YG", "YG-DB"),
     *(f"wikitopics:{topic}" for topic in ("art", "award", "edu", "health")),
 )
-"""Inference graphs that `anykg-small` was not trained on."""
+"""Inference graphs that the shipped models were not trained on."""
 LIMITS: dict[Target, int] = {"node": 1000, "relation": 300}
 """Test triplets drawn from each graph."""
 KINDS: tuple[tuple[Target, str], ...] = (

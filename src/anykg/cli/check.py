@@ -28,7 +28,7 @@ Examples:
 
   anykg check facts.csv --task relation
 
-  anykg check facts.csv --models anykg-small,runs/mine --format json
+  anykg check facts.csv --models anykg-base,runs/mine --format json
 """
 
 
@@ -42,7 +42,7 @@ def check(
     graph: GraphName,
     models: Annotated[
         str, typer.Option(help="Models, separated by commas: shipped names, folders or hub ids.")
-    ] = "anykg-small",
+    ] = "anykg-base",
     task: Annotated[TaskName, typer.Option(help="Ask for entities or for relations.")] = TaskName.NODE,
     facts: Annotated[int | None, typer.Option(help="Facts to hide; default 500, or 100 for relations.", min=1)] = None,
     examples: Annotated[int, typer.Option(help="Show this many hidden facts and what the model answered.", min=0)] = 0,

@@ -62,7 +62,7 @@ def complete(
         bool, typer.Option("--calibrated/--scores", help="Rank by probability, or by the model's scores.")
     ] = True,
     missing: Annotated[float, typer.Option(help="Share of all facts that is assumed to be missing.")] = 0.1,
-    model: ModelName = "anykg-small",
+    model: ModelName = "anykg-base",
     format: Rows = None,
     out: RowsOut = None,
     device: Device = "cpu",

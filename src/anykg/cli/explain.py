@@ -41,7 +41,7 @@ def explain(
     head: Annotated[str | None, typer.Option(help="The subject.")] = None,
     relation: Annotated[str | None, typer.Option(help="The relation.")] = None,
     tail: Annotated[str | None, typer.Option(help="The object.")] = None,
-    model: ModelName = "anykg-small",
+    model: ModelName = "anykg-base",
     paths: Annotated[int, typer.Option(help="At most this many paths.", min=1)] = 5,
     clauses: Annotated[int, typer.Option(help="At most this many clauses.", min=0)] = 5,
     draws: Annotated[int, typer.Option(help="Random removals to compare with.", min=0)] = 5,

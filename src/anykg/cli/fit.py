@@ -36,7 +36,7 @@ def fit(
     graph: GraphName,
     out: Annotated[Path, typer.Option(help="The folder to write to.")],
     minutes: Annotated[float, typer.Option(help="Time limit; small graphs finish earlier.")] = 2.0,
-    model: ModelName = "anykg-small",
+    model: ModelName = "anykg-base",
     seed: Annotated[int, typer.Option(help="Seeds everything random.")] = 0,
     resume: Annotated[bool, typer.Option("--resume", help="Keep what an interrupted fit has finished.")] = False,
     negatives: Annotated[

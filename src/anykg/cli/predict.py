@@ -47,7 +47,7 @@ def predict(
         bool, typer.Option("--like-tails", help="Only entities that already occur in that position of the relation.")
     ] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Stop at the first question with an unknown name.")] = False,
-    model: ModelName = "anykg-small",
+    model: ModelName = "anykg-base",
     calibrated: Annotated[
         bool, typer.Option("--calibrated", help="Probabilities instead of scores, calibrated by `anykg check`.")
     ] = False,

@@ -34,7 +34,7 @@ Examples:
 
   anykg reproduce report
 
-  anykg reproduce zero-shot --models anykg-small,models/ultra_3g
+  anykg reproduce zero-shot --models anykg-base,models/ultra_3g
 """
 
 NAMES = """pediatypes, negative-transfer, large, wikitopics, scaling, statistics, zero-shot or answers; report rewrites

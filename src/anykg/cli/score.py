@@ -32,7 +32,7 @@ def register(app: typer.Typer) -> None:
 def score(
     graph: GraphName,
     facts: Annotated[Path, typer.Argument(help="A file of facts to score, in any format of graphs.")],
-    model: ModelName = "anykg-small",
+    model: ModelName = "anykg-base",
     format: Rows = None,
     out: RowsOut = None,
     device: Device = "cpu",

@@ -23,7 +23,7 @@ from anykg.settings import from_json
 
 SHIPPED = files("anykg") / "weights"
 """Models that come with the package, one folder each."""
-DEFAULT_MODEL = "anykg-small"
+DEFAULT_MODEL = "anykg-base"
 MODEL_FILE, WEIGHTS_FILE = "model.json", "weights.safetensors"
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 

@@ -27,7 +27,8 @@ def relation_messages(
     states: Tensor, vectors: Tensor, factors: Factors, edges: RelationalEdges, *, keep: np.ndarray | None = None
 ) -> Tensor:
     """As `reference.relation_messages`, [4, B, 2R, D]."""
-    if not fast.kernels_apply(states):
+    pairs = len(edges.by_receiver.relations)
+    if not fast.kernels_apply(states) or fast.is_small(len(states) * pairs, states.shape[-1]):
         return _factorised(states, vectors, factors, edges, keep)
     vectors, offsets = vectors.expand(len(states), -1, -1), factors.offsets.expand(len(states), -1, -1)
     runs = kept_runs(edges, keep)
@@ -52,11 +53,31 @@ def relation_update(vectors: Tensor, received: Tensor, boundary: Tensor, layer: 
 
 def meeting_counts(edges: RelationalEdges, relations: Tensor, keep: np.ndarray | None = None) -> Tensor:
     """In how many entities each relation meets each of the wanted ones [U], by link type: [4, U, 2R]."""
-    from anykg.models.nbf.relation_kernels import count_meetings
-
     order, wanted = edges.by_receiver, relations.cpu().numpy()
-    counts = count_meetings(order.nodes, order.relations, kept_runs(edges, keep), wanted, edges.num_relations)
+    if fast.is_small(len(wanted) * len(order.relations), 1):
+        count = count_meetings
+    else:
+        from anykg.models.nbf.relation_kernels import count_meetings as count
+    counts = count(order.nodes, order.relations, kept_runs(edges, keep), wanted, edges.num_relations)
     return torch.from_numpy(counts).to(relations.device).movedim(1, 0)
+
+
+def count_meetings(
+    nodes: np.ndarray, relations: np.ndarray, keep: np.ndarray | None, wanted: np.ndarray, num_relations: int
+) -> np.ndarray:
+    """As the kernel of this name: float32 [U, 4, 2R]."""
+    entities, heads = np.repeat(np.arange(len(nodes) - 1), np.diff(nodes)), relations.astype(np.int64)  # [Q]
+    if keep is not None:
+        entities, heads = entities[keep], heads[keep]
+    counts = np.zeros((len(wanted), 4, num_relations), np.float32)
+    inverse = (np.arange(num_relations) + num_relations // 2) % max(num_relations, 1)
+    for found, asked in zip(counts, wanted, strict=True):
+        for own, of_heads, of_tails in ((asked, HEAD_HEAD, TAIL_HEAD), (inverse[asked], HEAD_TAIL, TAIL_TAIL)):
+            there = np.isin(entities, entities[heads == own])
+            met = np.bincount(heads[there], minlength=num_relations)
+            found[of_heads], found[of_tails] = met, met[inverse]
+        found[HEAD_HEAD, asked] = found[TAIL_TAIL, asked] = 0
+    return counts
 
 
 def kept_runs(edges: RelationalEdges, keep: np.ndarray | None) -> np.ndarray | None:

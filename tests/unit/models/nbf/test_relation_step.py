@@ -114,6 +114,11 @@ def test_counts_are_the_first_step_with_states_of_one(masked):
     vectors = torch.nn.functional.one_hot(wanted, 8).float()[..., None]
     expected = reference.relation_messages(torch.ones(3, 40, 1), vectors, one, edges, keep=keep)
     assert torch.equal(relation_step.meeting_counts(edges, wanted, keep), expected[..., 0])
+    order = edges.by_receiver
+    plain = relation_step.count_meetings(
+        order.nodes, order.relations, relation_step.kept_runs(edges, keep), wanted.numpy(), edges.num_relations
+    )
+    assert torch.equal(torch.from_numpy(plain).movedim(1, 0), expected[..., 0])
 
 
 def test_update_equals_the_reference():
