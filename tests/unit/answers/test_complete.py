@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anykg.answers import complete as module
-from anykg.answers.complete import Selection, chance_of_missing, complete, questions_of
+from anykg.answers.complete import Selection, complete, questions_of
+from anykg.answers.missing import chance_of_missing
 from anykg.errors import ConfigError, DataError, Interrupted
 from anykg.graph.graph import KnowledgeGraph
 from anykg.graph.schema import symmetric_relations
