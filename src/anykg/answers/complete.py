@@ -25,11 +25,10 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from anykg.answers import calibration
 from anykg.answers.calibration import Calibration, digest_of
+from anykg.answers.check import calibration_of, kept_calibration
 from anykg.answers.inputs import ModelLike, Name, graph_of, look_up, model_of
 from anykg.answers.missing import MISSING
-from anykg.answers.predict import calibration_of
 from anykg.answers.proposals import Proposals, backwards, ends, judged, proposals_of, questions_of
 from anykg.answers.table import Answers, table_of
 from anykg.atomic import atomic_path
@@ -217,7 +216,7 @@ def _search(
     encoded = encode(model, graph)
     kept = None
     if calibrated:
-        kept = calibration.own(model, "node") or calibration.load(calibration.place_of(graph, model, "node"))
+        kept = kept_calibration(model, graph, "node")
     if announce:
         seconds = _seconds(model, graph, asked, encoded)
         check = CHECKED * seconds / max(len(asked), 1) if calibrated and kept is None else 0.0

@@ -13,9 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from anykg.answers import calibration
-from anykg.answers.calibration import Calibration, evidence_of, first_rows
-from anykg.answers.check import check
+from anykg.answers.calibration import evidence_of, first_rows
+from anykg.answers.check import calibration_of
 from anykg.answers.inputs import ModelLike, Name, graph_of, look_up, model_of
 from anykg.answers.missing import chance_of_answer
 from anykg.answers.questions import Question, QuestionLike, Skipped, as_questions, resolve
@@ -77,7 +76,7 @@ def predict(
     if questions is not None and any(part is not None for part in given):
         raise ConfigError("Expected one question (head, relation, tail) or questions, found both.")
     if head is not None and relation is not None and tail is not None:
-        return score(graph, [(head, relation, tail)], model=model, progress=progress)
+        return score(graph, [(head, relation, tail)], model=model, calibrated=calibrated, progress=progress)
     asked = [Question.of(given)] if questions is None else as_questions(questions)
     loaded, info = graph_of(graph)
     scorer, name = model_of(model)
@@ -116,15 +115,6 @@ def outgrown(model: LinkPredictor, graph: KnowledgeGraph) -> list[str]:
         "was fitted; the other components answer about them. Run `anykg fit` again to include them."
         for name, (entities, relations) in found.items()
     ]
-
-
-def calibration_of(
-    model: LinkPredictor, graph: KnowledgeGraph, task: Target, progress: Progress = ignore
-) -> Calibration:
-    """The calibration that the model brings, the one kept from an earlier check, or one made now."""
-    own = calibration.own(model, task)
-    kept = own or calibration.load(calibration.place_of(graph, model, task))
-    return kept or check(graph, model=model, task=task, progress=progress).calibration
 
 
 class Stated(NamedTuple):

@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ from anykg.models.base import LinkPredictor
 from anykg.progress import Progress, ignore
 from anykg.seeds import generator
 
-QUESTIONS, ANSWERS = 1000, 25
+QUESTIONS, ANSWERS = 1000, 50
 """Questions asked to learn from, and answers to each."""
 STRENGTH = 10.0
 """Shrinkage of the effects of relations."""
@@ -107,10 +108,12 @@ def judged(
     names = list(graph.relations)
     answers = known.probabilities(evidence, names)
     chance = np.where(np.isnan(start), end, start)
+    begins = first_rows(evidence.questions)
     if found is not None:
         values = found(_features(best, evidence, answers, start, end), evidence.groups, names)
+        for low, high in pairwise(np.append(begins, len(values))):  # never more probable than a better answer
+            values[low:high] = np.minimum.accumulate(values[low:high])
         return np.asarray(np.where(np.isnan(chance), np.nan, values))
-    begins = first_rows(evidence.questions)
     sizes = np.diff(np.append(begins, len(answers)))
     of_questions = np.where(np.isnan(start[begins]), 0.5, start[begins])
     present = np.repeat(known.present(evidence, of_questions), sizes)
