@@ -33,7 +33,7 @@ from anykg.models.base import LinkPredictor
 from anykg.progress import Progress, ignore
 from anykg.seeds import generator
 
-QUESTIONS, ANSWERS = 1000, 50
+QUESTIONS, ANSWERS = 1000, 200
 """Questions asked to learn from, and answers to each."""
 STRENGTH = 10.0
 """Shrinkage of the effects of relations."""
