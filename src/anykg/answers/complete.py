@@ -27,12 +27,13 @@ import numpy as np
 
 from anykg.answers.calibration import Calibration, digest_of
 from anykg.answers.check import calibration_of, kept_calibration
+from anykg.answers.fitted import has_seen
 from anykg.answers.inputs import ModelLike, Name, graph_of, look_up, model_of
 from anykg.answers.missing import MISSING
 from anykg.answers.proposals import Proposals, backwards, ends, judged, proposals_of, questions_of
 from anykg.answers.table import Answers, table_of
 from anykg.atomic import atomic_path
-from anykg.errors import ConfigError, DataError, Interrupted, SettingError
+from anykg.errors import ConfigError, DataError, InputError, Interrupted, SettingError
 from anykg.evaluation.ranking import best_answers, encode, scored
 from anykg.graph.graph import HEAD, RELATION, TAIL, KnowledgeGraph
 from anykg.graph.schema import symmetric_relations
@@ -217,6 +218,11 @@ def _search(
     kept = None
     if calibrated:
         kept = kept_calibration(model, graph, "node")
+        if kept is None and has_seen(model, graph):
+            raise InputError(
+                "The model was fitted to facts by name, so hiding facts cannot tell how probable its answers are; rank "
+                "by scores instead (calibrated=False, or --scores on the command line)."
+            )
     if announce:
         seconds = _seconds(model, graph, asked, encoded)
         check = CHECKED * seconds / max(len(asked), 1) if calibrated and kept is None else 0.0
