@@ -25,6 +25,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit, logit
 
+from anykg.answers.missing import MISSING, expected_missing
 from anykg.atomic import write_json
 from anykg.evaluation.protocol import Target
 from anykg.evaluation.ranking import Best
@@ -97,6 +98,8 @@ class Calibration:
     """Scores and probabilities, both rising: for an answer of which only the score is known."""
     presence: tuple[float, ...] = ()
     """Coefficients of the features of a whole list; empty if a list says nothing about whether an answer is missing."""
+    share: float | None = None
+    """Share of the facts that were hidden at a time; None if it is that which is assumed to be missing."""
 
     def __call__(self, scores: np.ndarray) -> np.ndarray:
         """Probabilities of scores alone, the same for all relations."""
@@ -113,6 +116,10 @@ class Calibration:
                 both[index], both[index + len(relations)] = (tails, first_tails), (heads, first_heads)
         added = both[evidence.groups]
         total = columns @ np.asarray(self.coefficients) + added[:, 0] + np.where(columns[:, 1] > 0, added[:, 1], 0.0)
+        if self.share is not None:  # the more facts are missing, the more answers of a question are right
+            total += np.log(
+                expected_missing(evidence.answered, MISSING) / expected_missing(evidence.answered, self.share)
+            )
         return np.asarray(expit(total), np.float32)
 
     def present(self, evidence: Evidence, chances: np.ndarray) -> np.ndarray:
@@ -191,8 +198,8 @@ def _presence(evidence: Evidence, right: np.ndarray) -> tuple[float, ...]:
     return tuple(float(x) for x in found)
 
 
-def fit(evidence: Evidence, right: np.ndarray, relations: Sequence[str]) -> Calibration:
-    """Learn from answers [A] of which it is known whether they are right."""
+def fit(evidence: Evidence, right: np.ndarray, relations: Sequence[str], share: float | None = None) -> Calibration:
+    """Learn from answers [A] known to be right or wrong; `share` of the facts were hidden at a time."""
     columns, count = features(evidence), 2 * len(relations) + 1
     first = columns[:, 1] > 0
     asked, question = np.unique(evidence.questions, return_inverse=True)
@@ -225,6 +232,7 @@ def fit(evidence: Evidence, right: np.ndarray, relations: Sequence[str]) -> Cali
         _groups(evidence.groups[first], stated[first], right[first], relations),
         _isotonic(evidence.scores, right),
         _presence(evidence, right),
+        share,
     )
 
 
@@ -357,6 +365,7 @@ def from_dict(values: Mapping[str, Any]) -> Calibration:
         tuple(Group(**part) for part in values["groups"]),
         (scores, probabilities),
         tuple(float(x) for x in values.get("presence", ())),
+        values.get("share"),
     )
     if found.presence and len(found.presence) != list_features(_NOTHING).shape[1]:
         raise ValueError("not a calibration of this version")

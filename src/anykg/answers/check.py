@@ -260,6 +260,7 @@ def check(
     fitted = isinstance(scorer, Mixture) and fitted_to(scorer, loaded)
     if isinstance(scorer, Mixture) and fitted:
         found, others, after_fit = asked_before(scorer, loaded, task), _floors_of(scorer, task), None
+        share = None
     elif has_seen(scorer, loaded):
         raise InputError(
             f"{called} was fitted to facts by name and may have seen those that a check would hide; check the model it "
@@ -268,13 +269,15 @@ def check(
     else:
         rounds = hide(loaded, wanted, seed) if fit is None else [_hide_once(loaded, wanted, seed)]
         found = ask_back(scorer, rounds, task, alike, progress)
+        share = len(rounds[0][1]) / len(loaded)
         everything = np.ones(len(found.ranks), bool)
         others = tuple(
             _part(floor, ask_back(load_model(floor), rounds, task, alike), everything, seed)
             for floor in (FLOORS if floors else ())
         )
         after_fit = None if fit is None else _after_fitting(scorer, rounds, task, alike, fit, seed)
-    curve = own or calibration.fit(found.evidence(loaded.num_relations), found.best_right, list(loaded.relations))
+    evidence = found.evidence(loaded.num_relations)
+    curve = own or calibration.fit(evidence, found.best_right, list(loaded.relations), share)
     path = calibration.place_of(loaded, scorer, task)
     kept = None if own else calibration.load(path)
     better_kept = facts is not None and kept is not None and kept.answers > curve.answers

@@ -50,6 +50,16 @@ def chance_of_one_more(kinds: np.ndarray, counts: np.ndarray, share: float) -> n
     return np.asarray(chances[np.searchsorted(pairs, kinds * most + counts)])
 
 
+def expected_missing(known: np.ndarray, share: float) -> np.ndarray:
+    """How many answers [Q] a question with known answers [Q] lacks if it lacks any and a share of all is missing.
+
+    >>> expected_missing(np.array([0, 9, 900]), 0.1).round(2).tolist()
+    [1.0, 1.58, 100.0]
+    """
+    rate = np.maximum(np.asarray(known, float) * share / (1 - share), 1e-9)
+    return np.asarray(rate / -np.expm1(-rate))
+
+
 def chance_at(
     table: tuple[np.ndarray, np.ndarray], entities: np.ndarray, relations: np.ndarray, graph: KnowledgeGraph
 ) -> np.ndarray:
