@@ -5,6 +5,9 @@ list of answers shows (`features`): the softmax of the score among all candidate
 distance to the first, and how many answers are known already. Every relation and direction adds an effect of its own,
 one for all answers and one for the first, shrunk towards zero as far as answers of folds left out suggest.
 
+Whether a list holds a missing answer at all (`present`) is learnt from the same lists: as they are, and with the right
+answers struck out, as if these were not in the graph.
+
 A calibration holds for one model on one graph. Those of plain models are kept in the user's cache under the digests of
 both, with a sketch of the graph (`anykg.graph.versions`); a model made by `fit` brings its own. A graph that changed by
 a few per cent of its facts uses the calibration of its earlier version.
@@ -21,6 +24,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from anykg.answers.missing import MISSING, expected_missing
 from anykg.atomic import write_json
 from anykg.evaluation.protocol import Target
 from anykg.evaluation.ranking import Best
@@ -38,6 +42,8 @@ FARTHEST = 8.0
 """Gaps between scores are cut off here."""
 SIMILAR = 0.05
 """A graph that differs by at most this share of its facts uses the calibration of its earlier version."""
+LEAST, MOST_ODDS = 1e-4, 4.0
+"""Chances of a missing answer are kept away from 0 and 1, and what a list adds to their log-odds is cut off."""
 PRIOR = 2.0
 """Answers' worth of doubt: half of them right, half wrong."""
 
@@ -92,6 +98,10 @@ class Calibration:
     """By relation and direction, most questions first."""
     curve: tuple[tuple[float, ...], tuple[float, ...]] = ((0.0,), (0.5,))
     """Scores and probabilities, both rising: for an answer of which only the score is known."""
+    presence: tuple[float, ...] = ()
+    """Coefficients of the features of a whole list; empty if a list says nothing about whether an answer is missing."""
+    share: float | None = None
+    """Share of the facts that were hidden at a time; None if it is that which is assumed to be missing."""
 
     def __call__(self, scores: np.ndarray) -> np.ndarray:
         """Probabilities of scores alone, the same for all relations."""
@@ -108,7 +118,21 @@ class Calibration:
                 both[index], both[index + len(relations)] = (tails, first_tails), (heads, first_heads)
         added = both[evidence.groups]
         total = columns @ np.asarray(self.coefficients) + added[:, 0] + np.where(columns[:, 1] > 0, added[:, 1], 0.0)
+        if self.share is not None:  # the more facts are missing, the more answers of a question are right
+            total += np.log(
+                expected_missing(evidence.answered, MISSING) / expected_missing(evidence.answered, self.share)
+            )
         return np.asarray(expit(total), np.float32)
+
+    def present(self, evidence: Evidence, chances: np.ndarray) -> np.ndarray:
+        """The probability [Q] that there is a missing answer, for the questions of `evidence` in their order.
+
+        `chances` [Q] is that of the questions alone, before their answers are looked at.
+        """
+        odds = logit(np.clip(chances, LEAST, 1 - LEAST))
+        if self.presence:
+            odds = odds + np.clip(list_features(evidence) @ np.asarray(self.presence), -MOST_ODDS, MOST_ODDS)
+        return np.asarray(expit(odds))
 
     def worst(self, count: int = 5, fewest: int = 10) -> list[Group]:
         """The groups whose stated probabilities were farthest from the truth, of those with enough questions."""
@@ -136,8 +160,48 @@ def features(evidence: Evidence) -> np.ndarray:
     return np.stack(columns, axis=1)
 
 
-def fit(evidence: Evidence, right: np.ndarray, relations: Sequence[str]) -> Calibration:
-    """Learn from answers [A] of which it is known whether they are right."""
+def list_features(evidence: Evidence) -> np.ndarray:
+    """[Q, F] of whole lists: 1, softmax of the first answer as log-odds and log, its gap, the sum of all, known."""
+    first = evidence.take(first_rows(evidence.questions))
+    chance = np.clip(np.exp(np.minimum(first.scores - first.totals, 0.0)), 1e-9, 1 - 1e-4)
+    gap = np.clip(first.scores - first.following, 0.0, FARTHEST)
+    columns = (np.ones(len(gap)), logit(chance), np.log(chance), gap, first.totals, np.log1p(first.answered))
+    return np.stack(columns, axis=1)
+
+
+def first_rows(questions: np.ndarray) -> np.ndarray:
+    """The rows where the answers to a question begin, if those of one question follow each other."""
+    return np.flatnonzero(np.append(True, questions[1:] != questions[:-1])[: len(questions)])
+
+
+def struck_out(evidence: Evidence, right: np.ndarray) -> Evidence:
+    """The same lists without the right answers [A]; lists of nothing else are left out."""
+    begins = first_rows(evidence.questions)
+    number = np.repeat(np.arange(len(begins)), np.diff(np.append(begins, len(right))))
+    shares = np.exp(np.minimum(evidence.scores - evidence.totals, 0.0)) * right
+    lost = np.bincount(number, shares, minlength=len(begins))[number]
+    left = evidence._replace(totals=evidence.totals + np.log(np.maximum(1 - lost, 1e-6))).take(np.flatnonzero(~right))
+    begins = first_rows(left.questions)
+    sizes = np.diff(np.append(begins, len(left.questions)))
+    following = np.append(left.scores[1:], -np.inf)
+    last = begins + sizes - 1
+    following[last] = left.following[last]
+    return left._replace(leading=np.repeat(left.scores[begins], sizes), following=following)
+
+
+def _presence(evidence: Evidence, right: np.ndarray) -> tuple[float, ...]:
+    """Coefficients that tell lists with the right answers from the same lists without them."""
+    there, gone = list_features(evidence), list_features(struck_out(evidence, right))
+    if len(there) < FOLDS or not right.any():
+        return ()
+    columns, target = np.concatenate([there, gone]), np.arange(len(there) + len(gone)) < len(there)
+    nothing = np.zeros(len(columns))
+    found, _ = logistic(columns, nothing, nothing.astype(np.int64), target, 1, 1.0)
+    return tuple(float(x) for x in found)
+
+
+def fit(evidence: Evidence, right: np.ndarray, relations: Sequence[str], share: float | None = None) -> Calibration:
+    """Learn from answers [A] known to be right or wrong; `share` of the facts were hidden at a time."""
     columns, count = features(evidence), 2 * len(relations) + 1
     first = columns[:, 1] > 0
     asked, question = np.unique(evidence.questions, return_inverse=True)
@@ -148,14 +212,15 @@ def fit(evidence: Evidence, right: np.ndarray, relations: Sequence[str]) -> Cali
         for left_out in range(FOLDS):
             mine = fold == left_out
             if mine.any() and not mine.all():
-                fitted = _logistic(columns[~mine], evidence.groups[~mine], right[~mine], count, strength)
+                rest = columns[~mine]
+                fitted = logistic(rest, rest[:, 1], evidence.groups[~mine], right[~mine], count, strength)
                 stated[mine] = _stated(columns[mine], evidence.groups[mine], *fitted)
         loss = -np.log(np.where(right, stated, 1 - stated)).mean() if len(right) else 0.0
         if best is None or loss < best[0]:
             best = float(loss), strength, stated
     assert best is not None
     _, strength, stated = best
-    coefficients, effects = _logistic(columns, evidence.groups, right, count, strength)
+    coefficients, effects = logistic(columns, columns[:, 1], evidence.groups, right, count, strength)
     by_name = {
         name: tuple(float(x) for x in (*effects[index], *effects[index + len(relations)]))
         for index, name in enumerate(relations)
@@ -168,6 +233,8 @@ def fit(evidence: Evidence, right: np.ndarray, relations: Sequence[str]) -> Cali
         expected_calibration_error(stated, right) if len(np.unique(fold)) > 1 else None,
         _groups(evidence.groups[first], stated[first], right[first], relations),
         _isotonic(evidence.scores, right),
+        _presence(evidence, right),
+        share,
     )
 
 
@@ -192,13 +259,13 @@ def _stated(columns: np.ndarray, groups: np.ndarray, coefficients: np.ndarray, e
     )
 
 
-def _logistic(
-    columns: np.ndarray, groups: np.ndarray, right: np.ndarray, count: int, strength: float
+def logistic(
+    columns: np.ndarray, first: np.ndarray, groups: np.ndarray, right: np.ndarray, count: int, strength: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Coefficients [F] and effects [count, 2] of a logistic regression with a ridge."""
+    """Coefficients [F] and effects [count, 2], for all and where `first` [A] is 1, of a ridge logistic regression."""
     width = columns.shape[1]
     scale = np.maximum(np.abs(columns).mean(0), 1e-3) if len(columns) else np.ones(width)
-    scaled, first, target = columns / scale, columns[:, 1], right.astype(float)
+    scaled, target = columns / scale, right.astype(float)
     asked, group = np.unique(groups, return_inverse=True)
     group = group.reshape(-1)
 
@@ -284,8 +351,8 @@ def own(model: LinkPredictor, task: Target) -> Calibration | None:
     return from_dict(kept) if kept else None
 
 
-def place_of(graph: KnowledgeGraph, model: LinkPredictor, task: Target) -> Path:
-    """The file that keeps the calibration of a model on a graph."""
+def place_of(graph: KnowledgeGraph, model: LinkPredictor, task: str) -> Path:
+    """The file that keeps what was learnt about a model on a graph: its calibration for a task."""
     from platformdirs import user_cache_path
 
     name = f"{graph.digest[:16]}-{digest_of(model)[:16]}-{task}.json"
@@ -353,7 +420,11 @@ def from_dict(values: Mapping[str, Any]) -> Calibration:
         values["error"],
         tuple(Group(**part) for part in values["groups"]),
         (scores, probabilities),
+        tuple(float(x) for x in values.get("presence", ())),
+        values.get("share"),
     )
+    if found.presence and len(found.presence) != list_features(_NOTHING).shape[1]:
+        raise ValueError("not a calibration of this version")
     if len(found.coefficients) != features(_NOTHING).shape[1] or len(scores) != len(probabilities) or not scores:
         raise ValueError("not a calibration of this version")
     return found

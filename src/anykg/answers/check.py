@@ -3,37 +3,49 @@
 Intervals are 95% prediction intervals: the range for the same figure on as many other facts like these. They come
 from resampling the hidden facts twice, once for this check and once for the other; the questions about one fact stay
 together. A true fact that is missing from the graph counts as a wrong answer, so a check errs on the strict side.
+
+Beside the model, popularity and PageRank are asked for the same facts: a model that does not beat them is of no use on
+this graph. A model that was fitted to the graph is judged by what it was asked while it was made.
 """
 
 from __future__ import annotations
 
+import logging
+import math
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import polars as pl
+import torch
 
 from anykg.answers import calibration
-from anykg.answers.fitted import asked_before, fitted_to
-from anykg.answers.hidden import Recovery, ask_back, hide
+from anykg.answers.fitted import asked_before, fitted_to, has_seen
+from anykg.answers.hidden import Recovery, ask_back, hide, hide_together
 from anykg.answers.inputs import ModelLike, graph_of, model_of
 from anykg.answers.results import GraphInfo, Result
-from anykg.errors import SettingError
+from anykg.answers.training_data import trained_on
+from anykg.errors import DataError, InputError, SettingError
 from anykg.evaluation.metrics import HITS
 from anykg.evaluation.protocol import Target
+from anykg.evaluation.ranking import best_answers
 from anykg.evaluation.strata import STRATA
-from anykg.graph.graph import COLUMNS, RELATION, KnowledgeGraph
+from anykg.graph.graph import COLUMNS, RELATION, TAIL, KnowledgeGraph
 from anykg.graph.schema import redundant_relations
 from anykg.io.catalog import GraphLike
+from anykg.models.base import LinkPredictor
 from anykg.models.mixture import Mixture
-from anykg.models.store import DEFAULT_MODEL
+from anykg.models.store import DEFAULT_MODEL, load_model
 from anykg.printable import printable
 from anykg.progress import Progress, ignore
 from anykg.seeds import generator
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+
+logger = logging.getLogger("anykg")
 
 FACTS = {"node": 500, "relation": 100}
 """Facts to hide by default: a question about a relation takes a pass over the graph for each relation."""
@@ -44,8 +56,12 @@ FEW_FACTS = 200
 DOMINANT = 0.5
 """Share of the facts in one relation above which it dominates the figures."""
 SHOWN_RELATIONS = 10
-SHOWN_GROUPS = 3
+SHOWN_GROUPS = 5
 """Relations whose probabilities are farthest off."""
+CAVEAT = "True facts that are missing from the graph count as errors here: real answers are better than these figures."
+FLOORS = ("popularity", "pagerank")
+MOST_HIDDEN = 0.2
+"""Share of the facts hidden at once, at most, to see what fitting brings."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +93,10 @@ class Report(Result):
     overall: Part
     chance: float
     """Hits@10 of random guesses."""
+    floors: tuple[Part, ...]
+    """How popularity and PageRank did on the same facts."""
+    fitted: Part | None = None
+    """How a model did that was fitted to the graph without the hidden facts, if that was asked for."""
     by_stratum: tuple[Part, ...]
     by_relation: tuple[Part, ...]
     """Most hidden facts first."""
@@ -88,6 +108,22 @@ class Report(Result):
     first answer, and whether another fact gave it away."""
     per_fact: np.ndarray
     """MRR [H] of each hidden fact, in an order that does not depend on the model."""
+
+    @property
+    def comparison(self) -> str:
+        """How the model compares with the floors, and with a fitted one, in plain words."""
+        mrr = self.overall.measures["mrr"].value
+        floors = " and ".join(f"{part.name} {part.measures['mrr'].value:.2f}" for part in self.floors)
+        best = max((part.measures["mrr"].value for part in self.floors), default=0.0)
+        text = f"Beside its MRR of {mrr:.2f}: {floors}." if floors else ""
+        if floors and mrr <= best:
+            text += f" {self.model} does not beat these floors."
+        if self.fitted is not None:
+            text += (
+                f" {self.fitted.name.capitalize()}, MRR {self.fitted.measures['mrr'].value:.2f} and Hits@10 "
+                f"{self.fitted.measures['hits@10'].value:.0%} on the same hidden facts."
+            )
+        return text.strip()
 
     @property
     def sentence(self) -> str:
@@ -136,6 +172,8 @@ class Report(Result):
         """Return a row for all facts, each stratum and each relation, with every measure and its interval."""
         parts = [("all", self.overall)]
         parts += [("half-links", part) for part in self.by_stratum] + [("relation", part) for part in self.by_relation]
+        parts += [("floor", part) for part in self.floors]
+        parts += [("fitted", self.fitted)] if self.fitted else []
         if self.not_given_away:
             parts.append(("not given away", self.not_given_away))
         return pl.DataFrame([{"group": group} | _row(part) for group, part in parts])
@@ -149,6 +187,8 @@ class Report(Result):
             "hidden_facts": self.overall.facts,
             "overall": overall,
             "random_hits@10": self.chance,
+            "comparison": self.comparison,
+            "caveat": CAVEAT,
             "calibration": self.calibration.to_dict(),
             "examples": self.examples().to_dicts(),
         }
@@ -163,6 +203,8 @@ class Report(Result):
         for name in ("count", "MRR", "95% interval", "Hits@1", "Hits@10"):
             table.add_column(name, justify="right")
         table.add_row("all", *_cells(self.overall))
+        for part in (*self.floors, *([self.fitted] if self.fitted else [])):
+            table.add_row(f"  {part.name}", *_cells(part))
         for part in self.by_stratum:
             table.add_row(f"half-links seen: {part.name}", *_cells(part))
         for part in self.by_relation[:relations]:
@@ -170,18 +212,18 @@ class Report(Result):
         left = len(self.by_relation) - relations
         if left > 0:
             table.add_row(f"({left:,} more relations)", *[""] * 5)
-        lines = [self.sentence, *(f"Warning: {warning}" for warning in self.warnings)]
+        lines = [self.sentence, self.comparison, CAVEAT, *(f"Warning: {warning}" for warning in self.warnings)]
         if self.calibration.error is not None:
             lines.append(
                 "Calibrated probabilities (predict --calibrated) are off by "
-                f"{100 * self.calibration.error:.1f} points on average."
+                f"{100 * self.calibration.error:.1f} points on average; the worst relations:"
             )
         lines += [
             f"  {group.relation or 'relations'} ({group.asked}s, {group.questions:,} questions): first answers stated "
             f"{group.stated:.2f}, right {group.right:.2f}"
             for group in self.calibration.worst(SHOWN_GROUPS)
         ]
-        return [table, "", *(Text(printable(line)) for line in lines)]
+        return [table, "", *(Text(printable(line)) for line in lines if line)]
 
 
 def check(
@@ -192,6 +234,8 @@ def check(
     facts: int | None = None,
     seed: int = 0,
     name: str | None = None,
+    floors: bool = True,
+    fit: float | None = None,
     progress: Progress = ignore,
 ) -> Report:
     """Hide facts of a graph, ask a model for them, and keep the curve that turns its scores into probabilities.
@@ -203,10 +247,14 @@ def check(
         facts: Number of facts to hide; by default 500 for entities and 100 for relations.
         seed: Draws the facts.
         name: What to call the model.
+        floors: Ask popularity and PageRank too.
+        fit: Also fit a model for so many minutes to the graph without the hidden facts, to see what that brings.
         progress: Called with (done, total) questions.
     """
     if task not in FACTS:
         raise SettingError("task", f"expected {' or '.join(FACTS)}, found {task!r}")
+    if fit is not None and fit <= 0:
+        raise SettingError("fit", f"expected more than 0 minutes, found {fit:g}")
     if facts is not None and facts < 1:
         raise SettingError("facts", f"expected at least 1, found {facts}")
     loaded, info = graph_of(graph)
@@ -216,10 +264,25 @@ def check(
     own = calibration.own(scorer, task)
     fitted = isinstance(scorer, Mixture) and fitted_to(scorer, loaded)
     if isinstance(scorer, Mixture) and fitted:
-        found = asked_before(scorer, loaded, task)
+        found, others, after_fit = asked_before(scorer, loaded, task), _floors_of(scorer, task), None
+        share = None
+    elif has_seen(scorer, loaded):
+        raise InputError(
+            f"{called} was fitted to facts by name and may have seen those that a check would hide; check the model it "
+            "was made from, with `fit` to see what fitting brings."
+        )
     else:
-        found = ask_back(scorer, hide(loaded, wanted, seed), task, alike, progress)
-    curve = own or calibration.fit(found.evidence(loaded.num_relations), found.best_right, list(loaded.relations))
+        rounds = hide(loaded, wanted, seed) if fit is None else [_hide_once(loaded, wanted, seed)]
+        found = ask_back(scorer, rounds, task, alike, progress)
+        share = len(rounds[0][1]) / len(loaded)
+        everything = np.ones(len(found.ranks), bool)
+        others = tuple(
+            _part(floor, ask_back(load_model(floor), rounds, task, alike), everything, seed)
+            for floor in (FLOORS if floors else ())
+        )
+        after_fit = None if fit is None else _after_fitting(scorer, rounds, task, alike, fit, seed)
+    evidence = found.evidence(loaded.num_relations)
+    curve = own or calibration.fit(evidence, found.best_right, list(loaded.relations), share)
     path = calibration.place_of(loaded, scorer, task)
     kept = None if own else calibration.load(path)
     better_kept = facts is not None and kept is not None and kept.answers > curve.answers
@@ -236,6 +299,8 @@ def check(
         task=task,
         overall=_part("all", found, everything, seed),
         chance=float(np.mean(np.minimum(10 / found.candidates, 1.0))),
+        floors=others,
+        fitted=after_fit,
         by_stratum=tuple(
             _part(stratum, found, found.strata == index, seed)
             for index, stratum in enumerate(STRATA)
@@ -248,16 +313,94 @@ def check(
         per_fact=_by_fact(found, everything)[0]["mrr"],
     )
     warnings = _warnings(loaded, report, alike, len(np.unique(found.facts, axis=0)) if fitted else wanted)
-    if isinstance(scorer, Mixture) and scorer.config.graph and not fitted:
-        warnings.append(
-            "the model was fitted to another version of this graph and may have seen the hidden facts, which flatters "
-            "it; run `anykg fit` again for honest figures."
-        )
+    seen = trained_on(scorer, loaded, info.name)
+    warnings += [seen] if seen else []
     if better_kept and kept is not None:
         warnings.append(
             f"`predict --calibrated` keeps using the curve of an earlier check with {kept.answers:,} answers."
         )
     return replace(report, warnings=tuple(warnings))
+
+
+def calibration_of(
+    model: LinkPredictor, graph: KnowledgeGraph, task: Target, progress: Progress = ignore, *, announce: bool = True
+) -> calibration.Calibration:
+    """The calibration that the model brings, the one kept from an earlier check, or one made now."""
+    kept = kept_calibration(model, graph, task)
+    if kept is not None:
+        return kept
+    if announce:
+        _announce(model, graph, task)
+    return check(graph, model=model, task=task, floors=False, progress=progress).calibration
+
+
+def kept_calibration(model: LinkPredictor, graph: KnowledgeGraph, task: Target) -> calibration.Calibration | None:
+    """The calibration that the model brings or an earlier check has kept, of this graph or an earlier version of it."""
+    own = calibration.own(model, task)
+    if own is not None:
+        return own
+    kept = calibration.kept(graph, model, task)
+    if kept is not None and kept.note is not None:
+        logger.info("Probabilities are %s.", kept.note)
+    return None if kept is None else kept.calibration
+
+
+def _announce(model: LinkPredictor, graph: KnowledgeGraph, task: Target) -> None:
+    """Say that a check comes first and about how long it takes, by the time that one question takes."""
+    if not len(graph):
+        return
+    question = graph.triplets[:1].astype(np.int64)
+    question[0, RELATION if task == "relation" else TAIL] = -1
+    started = time.perf_counter()
+    best_answers(model, graph, question, k=1)
+    questions = FACTS[task] * (1 if task == "relation" else 2)
+    seconds = questions * (time.perf_counter() - started)
+    logger.info(
+        "No calibration of this model on this graph is kept, so a check comes first: %s questions about hidden facts, "
+        "at most about %s. It is kept for later.",
+        f"{questions:,}",
+        f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min",
+    )
+
+
+def _hide_once(graph: KnowledgeGraph, facts: int, seed: int) -> tuple[KnowledgeGraph, KnowledgeGraph]:
+    """One round of (rest, hidden), so that one fit serves for all hidden facts."""
+    rest, hidden = hide_together(graph, min(facts / len(graph), MOST_HIDDEN), seed)
+    if not len(hidden):
+        raise DataError(f"None of the {len(graph)} facts can be hidden; a check needs a graph with more facts.")
+    return rest, hidden
+
+
+def _after_fitting(
+    model: LinkPredictor,
+    rounds: list[tuple[KnowledgeGraph, KnowledgeGraph]],
+    task: Target,
+    alike: np.ndarray,
+    minutes: float,
+    seed: int,
+) -> Part:
+    """How a model fitted to the rest of the facts does on the hidden ones."""
+    from anykg.answers.fit import fit
+
+    [(rest, _)] = rounds
+    found = ask_back(fit(rest, minutes=minutes, model=model, seed=seed), rounds, task, alike)
+    return _part(f"fitted for {minutes:g} min", found, np.ones(len(found.ranks), bool), seed)
+
+
+def _floors_of(model: Mixture, task: Target) -> tuple[Part, ...]:
+    """How the floors did on the facts that were hidden while a model was fitted."""
+    prefix, hidden = ("relation_", "hidden_relation") if task == "relation" else ("", "hidden")
+    facts = len(torch.unique(getattr(model, f"{hidden}_questions"), dim=0)) // (1 if prefix else 2)
+    rows = {row["component"]: row for row in model.config.table}
+    return tuple(
+        Part(
+            name,
+            facts,
+            {key: Estimate(rows[name].get(f"{prefix}{key}", math.nan), math.nan, math.nan) for key in MEASURES},
+        )
+        for name in FLOORS
+        if f"{prefix}mrr" in rows.get(name, {})
+    )
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -412,6 +555,7 @@ def _row(part: Part) -> dict[str, Any]:
 
 def _cells(part: Part) -> list[str]:
     mrr = part.measures["mrr"]
-    interval = f"{max(mrr.low, 0):.2f} to {min(mrr.high, 1):.2f}" if part.facts > 1 else ""
+    known = part.facts > 1 and math.isfinite(mrr.low)
+    interval = f"{max(mrr.low, 0):.2f} to {min(mrr.high, 1):.2f}" if known else ""
     hits = (f"{part.measures[f'hits@{k}'].value:.0%}" for k in (1, 10))
     return [f"{part.facts:,}", f"{mrr.value:.2f}", interval, *hits]

@@ -4,11 +4,10 @@ Each relation is asked about from the end with fewer entities, which takes the f
 answers to each: (?, r, t) for every known tail, or (h, r, ?) for every known head. A fact neither of whose ends is
 known with its relation is never proposed. If heads are given, (h, r, ?) is asked for each of them and every relation.
 
-The probability of a fact is that of the answer, if one is missing (`answers.calibration`), times the chance that one is
-missing from the question. Models answer "what is the capital of France" with a second capital; the chance says that
-nobody has two. It follows from how many facts entities have at the end that is asked from, if a share `missing` of all
-facts is not in the graph; an entity without any takes the chance of the answer's end. A relation that goes one way is
-not answered backwards, and of a symmetric relation a fact stands for its mirror image as well.
+Probabilities are learnt by hiding facts and proposing facts for the rest (`answers.proposals`), if a share `missing` of
+all facts is not in the graph. Models answer "what is the capital of France" with a second capital; that nobody has two
+follows from how many facts entities have (`answers.missing`). A relation that goes one way is not answered backwards,
+and of a symmetric relation a fact stands for its mirror image as well.
 
 Questions are asked in a fixed order, a slice at a time, and only the best facts are kept: an interrupted run resumes at
 the last slice and ends with the same facts.
@@ -20,24 +19,24 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from hashlib import blake2b
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 from zipfile import BadZipFile
 
 import numpy as np
-from scipy.special import expit, gammaln, logsumexp
 
-from anykg.answers.calibration import Calibration, digest_of, evidence_of
+from anykg.answers.calibration import Calibration, digest_of
+from anykg.answers.check import calibration_of, kept_calibration
+from anykg.answers.fitted import has_seen
 from anykg.answers.inputs import ModelLike, Name, graph_of, look_up, model_of
-from anykg.answers.predict import calibration_of, kept_calibration
+from anykg.answers.missing import MISSING
+from anykg.answers.proposals import Proposals, backwards, ends, judged, proposals_of, questions_of
 from anykg.answers.table import Answers, table_of
 from anykg.atomic import atomic_path
-from anykg.errors import ConfigError, DataError, Interrupted, SettingError
+from anykg.errors import ConfigError, DataError, InputError, Interrupted, SettingError
 from anykg.evaluation.ranking import best_answers, encode, scored
 from anykg.graph.graph import HEAD, RELATION, TAIL, KnowledgeGraph
-from anykg.graph.keys import find
-from anykg.graph.schema import one_way_relations, symmetric_relations
+from anykg.graph.schema import symmetric_relations
 from anykg.io.catalog import GraphLike
 from anykg.models.base import LinkPredictor
 from anykg.models.store import DEFAULT_MODEL
@@ -50,12 +49,10 @@ PROBE = 8
 """Questions that are timed for the estimate."""
 PER_QUESTION = 200
 """Answers to a question that are looked at."""
-MISSING = 0.1
-"""Share of all facts that is assumed to be missing."""
 POOL = 20
 """Times as many facts are kept where limits by relation or entity will drop some."""
-CHECKED = 1000
-"""Questions of the check that calibrates a model that was not calibrated before."""
+CHECKED = 2000
+"""Questions about hidden facts that calibrate a model that was not calibrated before."""
 
 
 class Estimate(NamedTuple):
@@ -134,9 +131,9 @@ class _Search:
     encoded: Any
     calibration: Calibration | None
     """None to rank by scores."""
-    missing: tuple[np.ndarray, np.ndarray]
+    proposals: Proposals | None
+    missing: float
     mirrored: np.ndarray
-    one_way: np.ndarray
     pool: int
 
 
@@ -221,22 +218,20 @@ def _search(
     kept = None
     if calibrated:
         kept = kept_calibration(model, graph, "node")
+        if kept is None and has_seen(model, graph):
+            raise InputError(
+                "The model was fitted to facts by name, so hiding facts cannot tell how probable its answers are; rank "
+                "by scores instead (calibrated=False, or --scores on the command line)."
+            )
     if announce:
         seconds = _seconds(model, graph, asked, encoded)
         check = CHECKED * seconds / max(len(asked), 1) if calibrated and kept is None else 0.0
         announce(Estimate(total, total - len(asked), seconds, check))
-    if calibrated and kept is None:
-        kept = calibration_of(model, graph, "node")
-    return _Search(
-        graph,
-        model,
-        encoded,
-        kept,
-        graph.derive(chance_of_missing, missing),
-        graph.derive(symmetric_relations),
-        graph.derive(one_way_relations),
-        pool,
-    )
+    found = None
+    if calibrated:
+        kept = kept or calibration_of(model, graph, "node", announce=False)
+        found = proposals_of(model, graph, kept, missing)
+    return _Search(graph, model, encoded, kept, found, missing, graph.derive(symmetric_relations), pool)
 
 
 def _ask(
@@ -262,79 +257,18 @@ def _ask(
     return found
 
 
-def questions_of(graph: KnowledgeGraph, relations: np.ndarray | None, heads: np.ndarray | None) -> np.ndarray:
-    """The questions [Q, 3] in the order they are asked."""
-    facts = graph.triplets.astype(np.int64)
-    if relations is not None:
-        facts = facts[np.isin(facts[:, RELATION], relations)]
-    if heads is not None:
-        kinds = np.unique(facts[:, RELATION])
-        pairs = np.stack(np.meshgrid(np.unique(heads), kinds, indexing="ij"), axis=-1).reshape(-1, 2)
-        return np.column_stack([pairs, np.full(len(pairs), -1)])
-    parts = []
-    for column in (HEAD, TAIL):
-        open_facts = facts.copy()
-        open_facts[:, column] = -1
-        parts.append(np.unique(open_facts, axis=0))
-    counts = [np.bincount(part[:, RELATION], minlength=graph.num_relations) for part in parts]
-    heads_open = counts[0] <= counts[1]  # ask for heads where there are no more tails than heads
-    kept = [part[heads_open[part[:, RELATION]] == (index == 0)] for index, part in enumerate(parts)]
-    asked = np.concatenate(kept)
-    return asked[np.lexsort((asked[:, TAIL], asked[:, HEAD], asked[:, RELATION]))]
-
-
-def chance_of_missing(graph: KnowledgeGraph, share: float) -> tuple[np.ndarray, np.ndarray]:
-    """[2E'], sorted keys and values: for (entity, relation or inverse), the chance that it lacks a fact of it.
-
-    Of the entities with c known facts at an end, as many are complete as have c in the graph, and those with k > c lack
-    k - c with the binomial probability that a share of all facts is missing; half an entity with c + 1 is added.
-    """
-    triplets = graph.with_inverses().astype(np.int64)
-    keys, counts = np.unique(triplets[:, HEAD] * 2 * graph.num_relations + triplets[:, RELATION], return_counts=True)
-    kinds = keys % max(2 * graph.num_relations, 1)
-    most = int(counts.max(initial=0)) + 1
-    pairs, members = np.unique(kinds * most + counts, return_counts=True)
-    ends, sizes = np.divmod(pairs, most)
-    chances = np.empty(len(pairs))
-    for low, high in pairwise(np.append(np.flatnonzero(np.diff(ends, prepend=-1)), len(ends))):
-        known, entities = sizes[low:high].astype(float), members[low:high].astype(float)
-        more = known[None, :] - known[:, None]  # [known, true]
-        ways = gammaln(known + 1)[None, :] - gammaln(known + 1)[:, None] - gammaln(np.maximum(more, 0) + 1)
-        lacking = np.where(more > 0, np.log(entities)[None, :] + ways + more * np.log(share), -np.inf)
-        half = np.log(0.5 * (known + 1) * share)
-        odds = np.logaddexp(logsumexp(lacking, axis=1), half) - np.log(entities)
-        chances[low:high] = expit(odds)
-    return keys, chances[np.searchsorted(pairs, kinds * most + counts)]
-
-
 def _best_of(search: _Search, asked: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The best new facts [A, 3] among the answers to some questions, and their probabilities or scores [A]."""
-    graph, r = search.graph, search.graph.num_relations
+    graph = search.graph
     best = best_answers(search.model, graph, asked, k=PER_QUESTION, encoded=search.encoded)
-    heads, relations, tails = best.triplets.T
-    of_heads = _look_up(search.missing, heads, relations, graph)
-    of_tails = _look_up(search.missing, tails, relations + r, graph)
     columns = np.argmin(asked, axis=1)[best.questions]  # -1 is what is asked for
-    from_head = columns == TAIL
-    start, end = np.where(from_head, of_heads, of_tails), np.where(from_head, of_tails, of_heads)
-    chance = np.where(np.isnan(start), end, start)  # NaN where neither end has a fact of the relation
-    backwards = search.one_way[relations] & graph.contains(best.triplets[:, ::-1])
     if search.calibration is None:
-        values = best.scores + np.log(chance)
+        start, end = ends(graph, best, columns, search.missing)
+        values = best.scores + np.log(np.where(np.isnan(start), end, start))
     else:
-        evidence = evidence_of(best, columns, r)
-        values = search.calibration.probabilities(evidence, list(graph.relations)) * chance
-    keep = ~np.isnan(chance) & ~backwards
+        values = judged(search.proposals, search.calibration, graph, best, columns, search.missing)
+    keep = ~np.isnan(values) & ~backwards(graph, best.triplets)
     return best.triplets[keep], values[keep].astype(np.float64)
-
-
-def _look_up(
-    table: tuple[np.ndarray, np.ndarray], entities: np.ndarray, relations: np.ndarray, graph: KnowledgeGraph
-) -> np.ndarray:
-    """Values of (entity, relation), NaN where the entity has no fact of it."""
-    keys, values = table
-    at = find(keys, entities * 2 * graph.num_relations + relations)
-    return np.where(at >= 0, values[at], np.nan)
 
 
 def _merged(

@@ -13,12 +13,23 @@ from anykg.evaluation.strata import half_links
 from anykg.graph.graph import HEAD, RELATION, TAIL, KnowledgeGraph
 from anykg.graph.schema import redundant_relations
 from anykg.models.base import LinkPredictor
+from anykg.models.complex.complex import ComplEx, name_keys, rows_of
 from anykg.models.mixture import KEPT, Mixture
+from anykg.models.rulebook import Rulebook
 
 
 def fitted_to(model: LinkPredictor, graph: KnowledgeGraph) -> bool:
     """Whether a model was made by `fit` for this very graph."""
     return isinstance(model, Mixture) and model.config.graph == graph.digest
+
+
+def has_seen(model: LinkPredictor, graph: KnowledgeGraph) -> bool:
+    """Whether a model was fitted to facts by name that may be facts of this graph: hiding them would prove nothing."""
+    if isinstance(model, Mixture):
+        return bool(model.config.graph) or any(has_seen(part, graph) for part in model.models)
+    if isinstance(model, ComplEx):
+        return model.fitted and bool((rows_of(model.entity_keys, name_keys(graph.entities)) >= 0).any())
+    return isinstance(model, Rulebook) and model.fitted
 
 
 def asked_before(model: Mixture, graph: KnowledgeGraph, task: Target) -> Recovery:

@@ -7,20 +7,19 @@ rank  score  head    relation              tail
 
 from __future__ import annotations
 
-import logging
-import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
-from anykg.answers import calibration
-from anykg.answers.calibration import Calibration, evidence_of
-from anykg.answers.check import FACTS, check
+from anykg.answers.calibration import evidence_of, first_rows
+from anykg.answers.check import calibration_of
 from anykg.answers.inputs import ModelLike, Name, graph_of, look_up, model_of
-from anykg.answers.questions import Question, QuestionLike, as_questions, resolve
+from anykg.answers.missing import chance_of_answer
+from anykg.answers.questions import Question, QuestionLike, Skipped, as_questions, resolve
 from anykg.answers.score import score
-from anykg.answers.table import Answers, table_of
+from anykg.answers.table import Answers, OpenList, table_of
 from anykg.errors import ConfigError, InputError, SettingError
 from anykg.evaluation.protocol import Target
 from anykg.evaluation.ranking import Best, Limits, best_answers, deduplicate
@@ -30,8 +29,6 @@ from anykg.models.base import LinkPredictor
 from anykg.models.mixture import Mixture
 from anykg.models.store import DEFAULT_MODEL
 from anykg.progress import Progress, ignore
-
-logger = logging.getLogger("anykg")
 
 
 def predict(
@@ -65,8 +62,10 @@ def predict(
         known: Include known facts, marked in the column `known`.
         candidates: The only names allowed as answers.
         like_tails: Allow only entities that the graph already has in that column of that relation.
-        calibrated: Return probabilities instead of scores, from the curve of the last `check` of this graph and model;
-            runs a check if there is none.
+        calibrated: Return probabilities instead of scores, from the last `check` of this graph and model; runs a check
+            if there is none. Every list then ends with `none_of_these`: the probability that no entity of the graph,
+            beyond the known answers, is an answer. A question without known answers is taken to have one somewhere; of
+            others, a tenth of all facts is taken to be missing.
         strict: Raise at the first of several questions that cannot be asked, instead of listing them in `skipped`.
         model: A model, the name of a shipped one, a folder, or a hub id.
         progress: Called with (done, total) questions.
@@ -77,7 +76,7 @@ def predict(
     if questions is not None and any(part is not None for part in given):
         raise ConfigError("Expected one question (head, relation, tail) or questions, found both.")
     if head is not None and relation is not None and tail is not None:
-        return score(graph, [(head, relation, tail)], model=model, progress=progress)
+        return score(graph, [(head, relation, tail)], model=model, calibrated=calibrated, progress=progress)
     asked = [Question.of(given)] if questions is None else as_questions(questions)
     loaded, info = graph_of(graph)
     scorer, name = model_of(model)
@@ -86,9 +85,11 @@ def predict(
     first = usable[np.sort(deduplicate(ids[usable]).first)]
     limits = limits_of(loaded, ids[first], candidates, like_tails)
     best = best_answers(scorer, loaded, ids[first], k=k, known=known, limits=limits, progress=progress)
-    measure = {"score": best.scores}
+    measure, none = {"score": best.scores}, np.full(len(first), np.nan)
     if calibrated:
-        measure = {"probability": probabilities(scorer, loaded, ids[first], best, progress)}
+        stated = probabilities(scorer, loaded, ids[first], best, progress)
+        measure = {"probability": stated.answers}
+        none = stated.none if candidates is None and not like_tails else none
     columns = measure | {"rank": best.ranks, "known": best.known}
     if questions is not None:
         columns = {"query": first[best.questions] + 1} | columns
@@ -101,6 +102,7 @@ def predict(
         info=info,
         model=name,
         skipped=tuple(skipped),
+        open_lists=_open_lists(asked, first, none) if calibrated else (),
         warnings=(*(warnings if questions is not None else ()), *outgrown(scorer, loaded)),
     )
 
@@ -115,55 +117,44 @@ def outgrown(model: LinkPredictor, graph: KnowledgeGraph) -> list[str]:
     ]
 
 
-def calibration_of(
-    model: LinkPredictor, graph: KnowledgeGraph, task: Target, progress: Progress = ignore
-) -> Calibration:
-    """The calibration that the model brings, the one kept from an earlier check, or one made now."""
-    kept = kept_calibration(model, graph, task)
-    return kept or check(graph, model=model, task=task, progress=progress).calibration
+class Stated(NamedTuple):
+    """Probabilities of the best answers to Q questions."""
 
-
-def kept_calibration(model: LinkPredictor, graph: KnowledgeGraph, task: Target) -> Calibration | None:
-    """The calibration that the model brings or an earlier check has kept, of this graph or an earlier version of it."""
-    own = calibration.own(model, task)
-    if own is not None:
-        return own
-    kept = calibration.kept(graph, model, task)
-    if kept is not None and kept.note is not None:
-        logger.info("Probabilities are %s.", kept.note)
-    return None if kept is None else kept.calibration
-
-
-def announce_check(model: LinkPredictor, graph: KnowledgeGraph, task: Target, question: np.ndarray) -> None:
-    """Say that a check comes first and about how long it takes, by the time that a question [3] takes."""
-    started = time.perf_counter()
-    best_answers(model, graph, question[None], k=1)
-    questions = FACTS[task] * (1 if task == "relation" else 2)
-    seconds = questions * (time.perf_counter() - started)
-    logger.info(
-        "No calibration of this model on this graph is kept, so a check comes first: %s questions about hidden facts, "
-        "at most about %s. It is kept for later.",
-        f"{questions:,}",
-        f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min",
-    )
+    answers: np.ndarray  # float32 [A]
+    none: np.ndarray  # float64 [Q], that none of the graph's entities (or relations) is a missing answer
 
 
 def probabilities(
     model: LinkPredictor, graph: KnowledgeGraph, asked: np.ndarray, best: Best, progress: Progress = ignore
-) -> np.ndarray:
-    """Probabilities [A] of the best answers to questions asked [Q, 3]."""
-    columns = np.argmin(asked, axis=1)[best.questions]  # -1 is what is asked for
-    evidence = evidence_of(best, columns, graph.num_relations)
-    result = np.zeros(len(best.scores), np.float32)
+) -> Stated:
+    """Probabilities of the best answers to questions asked [Q, 3], and that there is no further answer.
+
+    Of an answer that is not known: the probability that an answer is missing, times that of this one if so.
+    """
+    columns = np.argmin(asked, axis=1)  # -1 is what is asked for
+    chances = chance_of_answer(graph, asked)
+    result, present = np.zeros(len(best.scores), np.float32), chances.copy()
     tasks: list[tuple[Target, np.ndarray]] = [("relation", columns == RELATION), ("node", columns != RELATION)]
-    for task, mine in tasks:
-        if mine.any():
-            found = kept_calibration(model, graph, task)
-            if found is None:
-                announce_check(model, graph, task, asked[best.questions[mine][0]])
-                found = check(graph, model=model, task=task, progress=progress).calibration
-            result[mine] = found.probabilities(evidence.take(np.flatnonzero(mine)), list(graph.relations))
-    return result
+    for task, questions in tasks:
+        mine = np.flatnonzero(questions[best.questions])
+        if not len(mine):
+            continue
+        found = calibration_of(model, graph, task, progress)
+        evidence = evidence_of(best, columns[best.questions], graph.num_relations).take(mine)
+        result[mine] = found.probabilities(evidence, list(graph.relations))
+        novel = evidence.take(np.flatnonzero(~best.known[mine]))
+        rows = novel.questions[first_rows(novel.questions)]
+        present[rows] = found.present(novel, chances[rows])
+    result[~best.known] *= present[best.questions[~best.known]]
+    return Stated(result, 1 - present)
+
+
+def _open_lists(asked: Sequence[Question | Skipped], rows: np.ndarray, none: np.ndarray) -> tuple[OpenList, ...]:
+    return tuple(
+        OpenList(int(row) + 1, question.head, question.relation, question.tail, float(value))
+        for row, value in zip(rows, none, strict=True)
+        if isinstance(question := asked[row], Question) and np.isfinite(value)
+    )
 
 
 def limits_of(graph: KnowledgeGraph, asked: np.ndarray, candidates: Iterable[Name] | None, like_tails: bool) -> Limits:

@@ -1,7 +1,9 @@
-"""How plausible given facts are: a score, and the rank of each end among all entities.
+"""How plausible given facts are: a score, a probability, and the rank of each end among all entities.
 
 A fact that the graph has is scored on the graph without it; otherwise the model would see what it is asked about. Known
-facts are left out in groups of at most 5% of the graph, so that what is left stays like the graph.
+facts are left out in groups of at most 5% of the graph, so that what is left stays like the graph. Probabilities are
+those that `predict` states: of the tail as an answer to (head, relation, ?), and of the head as one to (?, relation,
+tail).
 """
 
 from __future__ import annotations
@@ -12,10 +14,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from anykg.answers.calibration import Calibration, Evidence, group_of
+from anykg.answers.check import calibration_of, kept_calibration
 from anykg.answers.inputs import ModelLike, Name, graph_of, look_up, model_of
+from anykg.answers.missing import chance_of_answer
 from anykg.answers.table import Answers, table_of
 from anykg.errors import DataError
-from anykg.evaluation.ranking import encode, rank_facts
+from anykg.evaluation.ranking import Ranked, encode, questions_about, rank_facts
 from anykg.evaluation.ranks import Ties
 from anykg.graph.graph import COLUMNS, HEAD, TAIL, KnowledgeGraph
 from anykg.io.catalog import GraphLike
@@ -31,6 +36,7 @@ def score(
     facts: Iterable[Sequence[Name]] | pl.DataFrame,
     *,
     model: ModelLike = DEFAULT_MODEL,
+    calibrated: bool = False,
     progress: Progress = ignore,
 ) -> Answers:
     """Score facts, known or not, and rank both ends of each among all entities.
@@ -39,17 +45,22 @@ def score(
         graph: A graph, file, dataset name, DataFrame, NetworkX graph or list of triples.
         facts: (head, relation, tail) rows, or a DataFrame with these columns.
         model: A model, the name of a shipped one, a folder, or a hub id.
+        calibrated: Run a check first if the model has not been calibrated on this graph. Without, probabilities are
+            only stated if it has.
         progress: Called with (done, total) questions.
 
     Returns:
-        A row for each fact, in order: head, relation, tail, score, tail_rank, head_rank (1 is best, ties count half,
-        other known facts do not count), known.
+        A row for each fact, in order: head, relation, tail, score, probability (of the tail) and head_probability, if
+        the model is calibrated, tail_rank, head_rank (1 is best, ties count half, other known facts do not count),
+        known.
     """
     loaded, info = graph_of(graph)
     scorer, name = model_of(model)
     triplets = fact_ids(loaded, facts)
     known = loaded.contains(triplets) if len(triplets) else np.zeros(0, bool)
+    curve = (calibration_of if calibrated else kept_calibration)(scorer, loaded, "node")
     scores, ranks = np.zeros(len(triplets), np.float32), {column: np.zeros(len(triplets)) for column in (TAIL, HEAD)}
+    stated = {column: np.zeros(len(triplets), np.float32) for column in (TAIL, HEAD)}
     done = 0
     for rest, rows in _rounds(loaded, triplets, known):
         encoded = encode(scorer, rest)
@@ -61,14 +72,33 @@ def score(
                 column,
                 known=loaded,
                 encoded=encoded,
+                standing=curve is not None,
                 progress=after(progress, done, 2 * len(triplets)),
             )
             ranks[column][rows] = found.ranks.by(Ties.REALISTIC)
             if column == TAIL:
                 scores[rows] = found.scores
+            if curve is not None:
+                stated[column][rows] = _probabilities(curve, rest, triplets[rows], column, found)
             done += len(rows)
     columns = {"score": scores, "tail_rank": ranks[TAIL], "head_rank": ranks[HEAD], "known": known}
+    if curve is not None:
+        columns = {"score": scores, "probability": stated[TAIL], "head_probability": stated[HEAD]} | columns
     return table_of(loaded, triplets, columns, command="score", info=info, model=name)
+
+
+def _probabilities(
+    curve: Calibration, graph: KnowledgeGraph, facts: np.ndarray, column: int, found: Ranked
+) -> np.ndarray:
+    """The probabilities [F] of facts as answers to the questions that ask for a column."""
+    assert found.standing is not None
+    leading, following, totals, second, answered = found.standing
+    rows = np.arange(len(facts))
+    groups = group_of(facts, column, graph.num_relations)
+    answers = Evidence(rows, groups, found.scores, leading, following, totals, answered)
+    lists = Evidence(rows, groups, leading, leading, second, totals, answered)
+    chances = chance_of_answer(graph, questions_about(facts, column))
+    return curve.probabilities(answers, list(graph.relations)) * curve.present(lists, chances).astype(np.float32)
 
 
 def fact_ids(graph: KnowledgeGraph, facts: Iterable[Sequence[Name]] | pl.DataFrame) -> np.ndarray:

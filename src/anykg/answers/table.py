@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -15,9 +15,22 @@ from anykg.graph.graph import COLUMNS
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
+    from rich.text import Text
 
     from anykg.answers.questions import Skipped
     from anykg.graph.graph import KnowledgeGraph
+
+
+class OpenList(NamedTuple):
+    """How a list of answers ends: perhaps none of them is right."""
+
+    query: int
+    """The number of the question, from 1."""
+    head: str | None
+    relation: str | None
+    tail: str | None
+    none_of_these: float
+    """The probability that no entity (or relation) of the graph, beyond the known answers, is an answer."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -33,6 +46,8 @@ class Answers(Result):
     """Labels of heads, relations and tails, if the graph has some; printed instead of the names."""
     skipped: tuple[Skipped, ...] = ()
     """Questions that could not be asked."""
+    open_lists: tuple[OpenList, ...] = ()
+    """For `predict` with probabilities: the end of every list."""
     extra: dict[str, Any] = field(default_factory=dict)
     """Further entries of the summary."""
 
@@ -60,7 +75,15 @@ class Answers(Result):
     def summary(self) -> dict[str, Any]:
         """Return the number of rows, and the questions that could not be asked."""
         skipped = {"skipped": [part._asdict() for part in self.skipped]} if self.skipped else {}
-        return {"count": len(self)} | skipped | self.extra
+        return {"count": len(self)} | skipped | self._none_of_these() | self.extra
+
+    def _none_of_these(self) -> dict[str, Any]:
+        """One number for one question; for several, a list with the number of each."""
+        if not self.open_lists:
+            return {}
+        if "query" not in self.frame.columns:
+            return {"none_of_these": self.open_lists[0].none_of_these}
+        return {"none_of_these": [{"query": end.query, "probability": end.none_of_these} for end in self.open_lists]}
 
     def renderables(self) -> list[RenderableType]:
         """Return the table, and how many rows it leaves out."""
@@ -86,15 +109,32 @@ class Answers(Result):
             table.add_column(name.replace("_", " "), justify="right")
         for column in (*COLUMNS, *([""] if mark else [])):
             table.add_column(column, overflow="fold")
+        ends = {end.query: end for end in self.open_lists}
+        query = None
         for row in shown.iter_rows(named=True):
+            if query is not None and row.get("query", 1) != query and query in ends:
+                table.add_row(*_last_row(ends.pop(query), figures))
+            query = row.get("query", 1)
             known = ["known" if row["known"] else ""] if mark else []
             cells = (*(cell_text(row[name]) for name in (*figures, *COLUMNS)), *known)
             table.add_row(*map(Text, cells))
+        if len(shown) == len(self):
+            for end in ends.values():
+                table.add_row(*_last_row(end, figures))
         return table
 
     def _shown(self, rows: int | None) -> pl.DataFrame:
         frame = self.frame if self.labels is None else self.frame.with_columns(self.labels)
         return frame if rows is None else frame.head(rows)
+
+
+def _last_row(end: OpenList, figures: Sequence[str]) -> list[Text]:
+    """Cells of the row that closes a list."""
+    from rich.text import Text
+
+    values = {"query": str(end.query), "rank": "-", "probability": cell_text(end.none_of_these)}
+    parts = ("none of these" if part is None else cell_text(part) for part in (end.head, end.relation, end.tail))
+    return [Text(text) for text in (*(values.get(name, "") for name in figures), *parts)]
 
 
 def table_of(

@@ -17,10 +17,9 @@ import numpy as np
 import torch
 
 from anykg.answers.calibration import Calibration, evidence_of, group_of
-from anykg.answers.check import check
+from anykg.answers.check import calibration_of, check
 from anykg.answers.fit import fit
 from anykg.answers.mixing import ask, both_ways
-from anykg.answers.predict import calibration_of
 from anykg.atomic import write_text
 from anykg.benchmarks import pykeen_baselines
 from anykg.benchmarks.cells import read_cells, write_cells

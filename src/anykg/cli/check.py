@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 EXAMPLES = """
 Measure how far to trust a model on your graph: hide some facts, ask for them, and report how many are found.
 
-No entity is left without facts. The check also calibrates `anykg predict --calibrated`, which turns scores into
+No entity is left without facts. Popularity and PageRank are asked for the same facts, and with --fit a model that is
+fitted to the rest. The check also calibrates `anykg predict --calibrated`, which turns scores into
 probabilities. With several models, it says which one to use.
 
 Examples:
@@ -27,6 +28,8 @@ Examples:
   anykg check facts.csv --examples 10
 
   anykg check facts.csv --task relation
+
+  anykg check facts.csv --fit 2
 
   anykg check facts.csv --models anykg-base,runs/mine --format json
 """
@@ -46,6 +49,10 @@ def check(
     task: Annotated[TaskName, typer.Option(help="Ask for entities or for relations.")] = TaskName.NODE,
     facts: Annotated[int | None, typer.Option(help="Facts to hide; default 500, or 100 for relations.", min=1)] = None,
     examples: Annotated[int, typer.Option(help="Show this many hidden facts and what the model answered.", min=0)] = 0,
+    fit: Annotated[
+        float | None,
+        typer.Option(help="Also fit for so many minutes, to see what `anykg fit` would bring.", metavar="MINUTES"),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed for drawing the facts to hide.")] = 0,
     output: Text = TextFormat.TABLE,
     out: JsonOut = None,
@@ -70,7 +77,7 @@ def check(
     for name, scorer in scorers.items():
         with progress_bar(f"checking {name}") as advance:
             reports.append(
-                run(loaded, model=scorer, task=task.value, facts=facts, seed=seed, name=name, progress=advance)
+                run(loaded, model=scorer, task=task.value, facts=facts, seed=seed, name=name, fit=fit, progress=advance)
             )
     result: Result = compare(reports, seed) if len(reports) > 1 else reports[0]
     if out:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 EXAMPLES = """
 List the most probable facts that a graph does not have.
 
-Probabilities are calibrated on hidden facts: when the model was fitted, by an earlier `anykg check`, or by a check that
-runs first. They assume that a tenth of all facts is missing (--missing).
+Probabilities are learnt by hiding facts first and proposing facts for the rest; this is done once for a graph and a
+model. They assume that a tenth of all facts is missing (--missing).
 
 Prints an estimate of the time first. With --out it is resumable: after Ctrl-C, run the same command again.
 

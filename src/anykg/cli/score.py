@@ -13,7 +13,8 @@ from anykg.cli.reading import Reading, takes_reading
 EXAMPLES = """
 Score given facts and rank both ends of each among all entities.
 
-Facts that the graph has are hidden while they are scored, so that they do not prove themselves.
+After `anykg check`, or with --calibrated, each fact has a probability too: that of the tail as an answer, and that of
+the head. Facts that the graph has are hidden while they are scored, so that they do not prove themselves.
 
 Examples:
 
@@ -33,6 +34,9 @@ def score(
     graph: GraphName,
     facts: Annotated[Path, typer.Argument(help="A file of facts to score, in any format of graphs.")],
     model: ModelName = "anykg-base",
+    calibrated: Annotated[
+        bool, typer.Option("--calibrated", help="State probabilities; runs a check if there was none.")
+    ] = False,
     format: Rows = None,
     out: RowsOut = None,
     device: Device = "cpu",
@@ -52,5 +56,5 @@ def score(
     loaded = graph_named(graph, data_dir, reading)
     rows = read_names(facts).table
     with progress_bar("scoring") as advance:
-        scored = run(loaded, rows, model=scorer, progress=advance)
+        scored = run(loaded, rows, model=scorer, calibrated=calibrated, progress=advance)
     write_result(scored, written_as, out)

@@ -19,8 +19,9 @@ OPTIONS = {
     "names": "--names",
     "query": "--query",
     "strict": "--strict",
+    "fit": "--fit",
 }
-"""Options of reading by their names in Python."""
+"""Options by their names in Python."""
 _NAMES = "|".join(OPTIONS)
 _VALUE = re.compile(rf"\b({_NAMES})=(?:'([^']*)'|(\d+))(?:, (?=(?:{_NAMES})=))?")
 _NAME = re.compile(rf"`({_NAMES})`")

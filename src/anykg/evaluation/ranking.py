@@ -55,9 +55,19 @@ class Best(NamedTuple):
     scores: np.ndarray  # float32 [A]
     ranks: np.ndarray  # int64 [A], from 1
     known: np.ndarray  # bool [A]
-    following: np.ndarray  # float32 [A], score of the next answer to the same question; -inf without one
+    following: np.ndarray  # float32 [A], score of the next answer to the same question, or a tied one; -inf without one
     totals: np.ndarray  # float32 [A], log of the summed exponentials of the scores of all answers that are not known
     answered: np.ndarray  # int64 [A], known answers to the question
+
+
+class Standing(NamedTuple):
+    """Facts [F] as answers to their questions, among all answers that are not facts of the graph they are scored on."""
+
+    leading: np.ndarray  # float32 [F], score of the first answer
+    following: np.ndarray  # float32 [F], score of the next answer; -inf without one
+    totals: np.ndarray  # float32 [F], log of the summed exponentials of the scores of all answers
+    first_following: np.ndarray  # float32 [F], score of the second answer; -inf without one
+    answered: np.ndarray  # int64 [F], known answers to the question
 
 
 class Ranked(NamedTuple):
@@ -68,6 +78,8 @@ class Ranked(NamedTuple):
     questions: np.ndarray  # int64 [F], equal for facts that ask the same question
     best: Best | None
     """Its `questions` are numbered like those of the facts, and in no particular order."""
+    standing: Standing | None
+    """Where the facts [F] stand in the lists of answers, if that was asked for."""
 
 
 class Chunk(NamedTuple):
@@ -141,17 +153,20 @@ def rank_facts(
     known: KnowledgeGraph,
     encoded: Any = None,
     best: int = 0,
+    standing: bool = False,
     progress: Progress = ignore,
 ) -> Ranked:
     """Rank one column of facts [F, 3] among all candidates, scored on `graph`; other facts of `known` do not count.
 
-    With `best`, also return the best answers to each distinct question that are not facts of `graph`.
+    With `best`, also return the best answers to each distinct question that are not facts of `graph`; with `standing`,
+    where the facts stand among these.
     """
     distinct = deduplicate(questions_about(facts, column))
     by_question = np.argsort(distinct.which, kind="stable")
     starts = np.searchsorted(distinct.which[by_question], np.arange(len(distinct.questions) + 1))
     ranks, scores = np.zeros((len(facts), 3), np.int64), np.zeros(len(facts), np.float32)
     tops: list[Best] = []
+    stand = np.zeros((len(facts), len(Standing._fields)), np.float32)
     done = 0
     for chunk in scored(model, graph, distinct.questions, encoded):
         taken = _mask(known_answers(known, distinct.questions[chunk.rows], column), chunk.scores)
@@ -165,11 +180,15 @@ def rank_facts(
             found = rank(chunk.scores[rows], answers, taken[rows])
             ranks[part] = np.stack([found.better, found.ties, found.candidates], axis=1)
             scores[part] = chunk.scores[rows, answers.to(rows.device)].float().cpu().numpy()
+        if standing:
+            stand[mine] = _standing(chunk, graph, distinct.questions, row_of, facts[mine, column])
         if best:
             tops.append(_best_of(chunk, graph, distinct.questions, best, known=False, limits=Limits()))
         done += len(mine)
         progress(done, len(facts))
-    return Ranked(Ranks(*ranks.T), scores, distinct.which, _joined(tops) if best else None)
+    leading, following, totals, second, answered = stand.T
+    where = Standing(leading, following, totals, second, answered.astype(np.int64)) if standing else None
+    return Ranked(Ranks(*ranks.T), scores, distinct.which, _joined(tops) if best else None, where)
 
 
 def rank_among(
@@ -299,7 +318,7 @@ def _best_of(
     triplets = questions[chunk.rows[rows]]
     triplets[:, chunk.column] = answers
     ranks = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts) + 1
-    following = [np.append(scores[index, part[1:]], -np.inf)[: len(part[:k])] for index, part in enumerate(longer)]
+    following = [_following(scores[index, part])[:k] for index, part in enumerate(longer)]
     return Best(
         chunk.rows[rows],
         triplets,
@@ -310,6 +329,38 @@ def _best_of(
         totals[rows],
         np.diff(facts.offsets)[rows],
     )
+
+
+def _following(scores: np.ndarray) -> np.ndarray:
+    """The next score of each of some falling scores; tied ones have their own."""
+    found = np.append(scores[1:], -np.inf)
+    tied = np.flatnonzero(scores[1:] == scores[:-1]) + 1
+    found[tied] = scores[tied]
+    return found
+
+
+def _standing(
+    chunk: Chunk, graph: KnowledgeGraph, questions: np.ndarray, rows: np.ndarray, answers: np.ndarray
+) -> np.ndarray:
+    """The columns of `Standing` [M, 5] of answers [M] to the questions at `rows` [M] of a chunk."""
+    facts = known_answers(graph, questions[chunk.rows], chunk.column)
+    allowed = allowed_answers(graph, questions, chunk, Limits())
+    allowed[facts.rows, facts.values] = False
+    answered = np.diff(facts.offsets)
+    scores = chunk.scores.float().cpu().numpy()
+    found = np.empty((len(rows), 5), np.float32)
+    for index, (row, answer) in enumerate(zip(rows, answers, strict=True)):
+        usable = allowed[row].copy()
+        usable[answer] = True
+        own = scores[row, answer]
+        ordered = scores[row, usable]
+        two = np.partition(ordered, len(ordered) - 2)[-2:] if len(ordered) > 1 else np.array([-np.inf, own])
+        usable[answer] = False
+        lower = scores[row, usable]
+        lower = lower[lower <= own]
+        total = np.logaddexp.reduce(ordered)
+        found[index] = two[1], lower.max(initial=-np.inf), total, two[0], answered[row]
+    return found
 
 
 def _joined(parts: list[Best]) -> Best:

@@ -24,6 +24,7 @@ from anykg.evaluation.evaluate import evaluate
 from anykg.evaluation.metrics import METRICS, summarise
 from anykg.evaluation.protocol import PROTOCOLS
 from anykg.graph.graph import KnowledgeGraph
+from anykg.graph.sketch import sketch
 from anykg.models.base import LinkPredictor
 from anykg.models.recipe import Recipe
 from anykg.models.store import MODEL_FILE, load_tensors, restore, save_description, save_tensors, save_weights
@@ -112,7 +113,8 @@ def train(
     if (out / LAST_FILE).exists():
         state = _resume(out / LAST_FILE, model, optimizer, trained)
     elif workers.leads:
-        save_description(out, name, model, trained | {"made_with": provenance()})
+        facts = [sketch(g.train) for g in graphs]
+        save_description(out, name, model, trained | {"facts": facts, "made_with": provenance()})
         save_weights(out, model, {"epoch": 0})
     sources = [g.train for g in graphs]
     saved_at = started = time.monotonic() - state.seconds

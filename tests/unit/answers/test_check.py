@@ -5,24 +5,28 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import anykg
-from anykg.answers import calibration
+from anykg.answers import calibration, training_data
 from anykg.answers.calibration import Calibration, Evidence, expected_calibration_error, fit
 from anykg.answers.check import check, compare
 from anykg.answers.hidden import ask_back, hide
 from anykg.answers.predict import predict
-from anykg.errors import ConfigError, DataError
+from anykg.benchmarks.staff import staff_graph
+from anykg.errors import ConfigError, DataError, InputError
 from anykg.evaluation.evaluate import evaluate
 from anykg.evaluation.protocol import PROTOCOLS
 from anykg.graph.graph import KnowledgeGraph
 from anykg.graph.schema import redundant_relations
+from anykg.graph.sketch import share_in, sketch
 from anykg.models.base import LinkPredictor, Symmetry
 from anykg.models.random import RandomScorer
+from anykg.models.rulebook import fit_rulebook
 from graphs import graphs, named, random_graph
 
 
@@ -170,7 +174,8 @@ def test_curves_are_kept_for_their_graph_and_model(tmp_path: Path) -> None:
     sure = Calibration((float(np.log(1 / 3)), *[0.0] * 6), {}, 1, None)
     calibration.save(sure, place, graph)
     answers = predict(graph, head="e1", relation="r1", model=model, calibrated=True)
-    assert {row["probability"] for row in answers} == {0.25}
+    none = answers.summary()["none_of_these"]
+    assert [row["probability"] for row in answers] == pytest.approx([0.25 * (1 - none)] * len(answers))
     assert "score" not in answers.to_polars().columns
     assert "probability" in repr(answers)
     place.write_text("{}")
@@ -214,3 +219,128 @@ def test_a_grown_graph_uses_the_calibration_of_its_earlier_version(
     assert "a check comes first: 1,000 questions about hidden facts, at most about" in caplog.text
     check(grown, model=model, facts=20)
     assert calibration.kept(grown, model, "node").differing == 0, "calibrated anew"
+
+
+def people(count: int = 60) -> KnowledgeGraph:
+    """Everybody lives in one town and works at its one site; a few do not have their site."""
+    lines = [f"p{i} lives_in town{i % 5}" for i in range(count)] + [f"town{i} has_site site{i}" for i in range(5)]
+    return named(*lines, *(f"p{i} works_at site{i % 5}" for i in range(count - 6)))
+
+
+def test_a_list_ends_with_the_chance_that_none_of_it_is_right() -> None:
+    graph = people()
+    missing, known, both = (
+        predict(graph, head=head, relation=relation, tail=tail, model="rulebook", calibrated=True, k=3)
+        for head, relation, tail in (("p59", "works_at", None), ("p3", "works_at", None), ("p3", None, "site3"))
+    )
+    assert missing[0]["tail"] == "site4"
+    assert missing[0]["probability"] > 0.7
+    assert missing.summary()["none_of_these"] < 0.2
+    assert known.summary()["none_of_these"] > 0.9  # nobody works at two sites
+    assert 0 < both.summary()["none_of_these"] < 1
+    for found in (missing, known, both):
+        assert all(row["probability"] <= 1 - found.summary()["none_of_these"] + 1e-6 for row in found)
+    last = repr(missing).splitlines()[-1].split()
+    assert last[:1] + last[2:] == ["-", "p59", "works_at", "none", "of", "these"]
+    many = predict(graph, questions=[("p59", "works_at", None), ("p3", "works_at", None)], model="rulebook", k=3,
+                   calibrated=True)  # fmt: skip
+    ends = many.summary()["none_of_these"]
+    assert [end["query"] for end in ends] == [1, 2]
+    assert ends[0]["probability"] == pytest.approx(missing.summary()["none_of_these"])
+    assert repr(many).count("none of these") == 2
+    limited = predict(graph, head="p59", relation="works_at", model="rulebook", calibrated=True, candidates=["site1"])
+    assert "none_of_these" not in limited.summary()
+
+
+def test_lists_without_their_answer_are_told_from_those_with_it() -> None:
+    """Of facts that were not used for calibrating: lists as they are, and without the right answers."""
+    random = np.random.default_rng(0)
+    count, width = 400, 10
+    scores = -np.sort(-random.normal(size=(count, width)), axis=1)
+    right = np.zeros((count, width), bool)
+    right[:, 0] = True
+    scores[:, 0] += random.exponential(2.0, count)
+
+    def evidence(rows: slice) -> Evidence:
+        part = scores[rows]
+        flat = part.ravel()
+        following = np.column_stack([part[:, 1:], np.full(len(part), -np.inf)]).ravel()
+        questions = np.repeat(np.arange(len(part)), width)
+        totals = np.repeat(np.logaddexp.reduce(part, axis=1), width)
+        zeros = np.zeros(len(flat), np.int64)
+        return Evidence(questions, zeros, flat, np.repeat(part[:, 0], width), following, totals, zeros)
+
+    found = fit(evidence(slice(0, 200)), right[:200].ravel(), ["r"])
+    rest, truth = evidence(slice(200, None)), right[200:].ravel()
+    gone = calibration.struck_out(rest, truth)
+    assert gone.scores.tolist() == rest.scores[~truth].tolist()
+    assert (gone.scores <= gone.leading).all()
+    assert np.exp(gone.scores - gone.totals).reshape(200, -1).sum(1) == pytest.approx(1.0)
+    half = np.full(200, 0.5)
+    there, lost = found.present(rest, half), found.present(gone, half)
+    assert there.mean() > lost.mean() + 0.2
+    assert np.concatenate([there, lost]).mean() == pytest.approx(0.5, abs=0.06)
+    assert found.present(rest, np.full(200, 1e-3)).max() < 0.1  # the chance of the question still counts
+
+
+def test_a_scored_fact_has_the_probability_it_has_as_an_answer() -> None:
+    graph = people()
+    assert "probability" not in anykg.score(graph, [("p59", "works_at", "site4")], model="rulebook").to_polars().columns
+    scored = anykg.score(
+        graph, [("p59", "works_at", "site4"), ("p3", "works_at", "site1"), ("p3", "works_at", "site3")],
+        model="rulebook", calibrated=True,
+    )  # fmt: skip
+    answers = predict(graph, head="p59", relation="works_at", model="rulebook", calibrated=True, k=5).to_list()
+    heads = predict(graph, relation="works_at", tail="site4", model="rulebook", calibrated=True, k=60).to_list()
+    assert scored[0]["probability"] == pytest.approx(answers[0]["probability"], rel=1e-4)
+    expected = next(row["probability"] for row in heads if row["head"] == "p59")
+    assert scored[0]["head_probability"] == pytest.approx(expected, rel=1e-4)
+    assert scored[1]["probability"] < 0.1  # p3 works elsewhere
+    assert scored[2]["known"]
+    assert scored[2]["probability"] > 0.7  # hidden while it is scored
+    given = predict(graph, head="p59", relation="works_at", tail="site4", model="rulebook", calibrated=True)
+    assert given[0]["probability"] == scored[0]["probability"]
+
+
+def test_floors_caveat_and_training_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = people()
+    report = check(graph, model="rulebook", facts=20)
+    assert [part.name for part in report.floors] == ["popularity", "pagerank"]
+    assert report.floors[0].facts == report.overall.facts
+    assert set(report.to_polars().filter(pl.col("group") == "floor")["name"]) == {"popularity", "pagerank"}
+    assert "missing from the graph count as errors" in repr(report)
+    assert "popularity 0." in report.comparison
+    described = {"trained": {"datasets": ["mine"], "digests": [["0", "1"]], "facts": [sketch(people(57))]}}
+    monkeypatch.setattr(training_data, "folder_of", Path)
+    monkeypatch.setattr(training_data, "read_description", lambda folder: described)
+    assert "trained on 9" in " ".join(check(graph, model="rulebook", facts=20).warnings)
+    other = check(random_graph(25, 4, 160), model="rulebook", facts=9)
+    assert "trained on" not in " ".join(other.warnings)
+
+
+def test_a_model_that_has_seen_the_facts_is_not_checked() -> None:
+    graph = people()
+    with pytest.raises(InputError, match=r"may have seen .* with `fit`"):
+        check(graph, model=fit_rulebook(graph, seconds=1.0), facts=20)
+
+
+def test_what_fitting_would_bring() -> None:
+    report = check(staff_graph(), model="popularity", facts=60, fit=0.05, floors=False)
+    assert report.fitted is not None
+    assert report.fitted.facts == report.overall.facts
+    assert report.fitted.measures["mrr"].value > report.overall.measures["mrr"].value
+    assert "Fitted for 0.05 min" in repr(report)
+
+
+@settings(max_examples=30, deadline=None)
+@given(graphs(min_triplets=1), st.data())
+def test_a_sketch_tells_the_share_of_common_facts(graph: KnowledgeGraph, data: st.DataObject) -> None:
+    keep = np.array(data.draw(st.lists(st.booleans(), min_size=len(graph), max_size=len(graph))), bool)
+    assert share_in(graph, sketch(graph.subset(keep))) == (pytest.approx(keep.mean()) if keep.any() else None)
+
+
+def test_a_sketch_of_many_facts_estimates_the_share() -> None:
+    whole = random_graph(300, 5, 6000)
+    kept = np.random.default_rng(0).random(len(whole)) < 0.5
+    assert share_in(whole, sketch(whole.subset(kept))) == pytest.approx(0.5, abs=0.15)
+    assert share_in(random_graph(300, 5, 6000, seed=7), sketch(random_graph(40, 9, 300))) == pytest.approx(0, abs=0.1)

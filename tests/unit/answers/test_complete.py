@@ -8,11 +8,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anykg.answers import complete as module
-from anykg.answers.complete import Selection, chance_of_missing, complete, questions_of
-from anykg.errors import ConfigError, DataError, Interrupted
+from anykg.answers.check import kept_calibration
+from anykg.answers.complete import Selection, complete, questions_of
+from anykg.answers.hidden import hide_together
+from anykg.answers.missing import chance_of_missing
+from anykg.answers.proposals import judged, proposals_of
+from anykg.errors import ConfigError, DataError, InputError, Interrupted
+from anykg.evaluation.ranking import best_answers
 from anykg.graph.graph import KnowledgeGraph
 from anykg.graph.schema import symmetric_relations
 from anykg.models.random import RandomScorer
+from anykg.models.rulebook import fit_rulebook
+from anykg.models.store import load_model
 from graphs import graphs, named, random_graph
 
 
@@ -77,6 +84,46 @@ def test_probabilities_are_ranked_and_summed() -> None:
     assert found.summary()["expected"] == pytest.approx(sum(values), rel=1e-4)
     right = {(f"p{i}", f"site{i % 4 % 2}") for i in range(50, 60)}
     assert {(row["head"], row["tail"]) for row in found.to_list()[:10]} == right
+
+
+def towns() -> tuple[KnowledgeGraph, KnowledgeGraph]:
+    """A graph with a tenth hidden: everybody lives where their team is, and has some hobbies at random."""
+    random = np.random.default_rng(0)
+    lines = [f"p{i} in team{i % 20}" for i in range(300)] + [f"team{i} at town{i % 5}" for i in range(20)]
+    lines += [f"p{i} lives_in town{i % 20 % 5}" for i in range(300)]
+    lines += [f"p{i} likes h{j}" for i in range(300) for j in random.choice(30, 2, replace=False)]
+    return hide_together(named(*lines), 0.1, seed=5)
+
+
+def test_the_probabilities_are_learnt_by_proposing_facts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is proposed first is right, and about as much of it as promised."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    rest, hidden = towns()
+    found = complete(rest, model="rulebook", count=30)
+    vocabularies = (rest.entities, rest.relations, rest.entities)
+    columns = [v.ids(found.frame[name]) for v, name in zip(vocabularies, ("head", "relation", "tail"), strict=True)]
+    right = hidden.contains(np.stack(columns, axis=1))
+    assert right.mean() > 0.8
+    assert found.summary()["expected"] == pytest.approx(right.sum(), rel=0.35)
+    model = load_model("rulebook")
+    known = kept_calibration(model, rest, "node")
+    assert known is not None
+    made = proposals_of(model, rest, known, 0.1)
+    assert made is not None
+    assert made == proposals_of(model, rest, known, 0.1)  # kept
+    asked = questions_of(rest, None, None)[:40]
+    best = best_answers(model, rest, asked, k=50)
+    for learnt in (made, None):  # None: of a model that has seen the graph
+        values = judged(learnt, known, rest, best, np.argmin(asked, axis=1)[best.questions], 0.1)
+        there = ~np.isnan(values)
+        assert there.any()
+        assert ((values[there] >= 0) & (values[there] <= 1)).all()
+
+
+def test_a_fitted_model_needs_scores_or_its_own_calibration() -> None:
+    rest, _ = towns()
+    with pytest.raises(InputError, match="rank by scores instead"):
+        complete(rest, model=fit_rulebook(rest, seconds=1.0), count=5)
 
 
 def test_a_one_way_relation_is_not_answered_backwards() -> None:

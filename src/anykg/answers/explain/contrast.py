@@ -1,12 +1,14 @@
 """Why this answer and not another: single facts that hold up the lead of one answer over the best other one.
 
 Facts that touch the head, the answer or the other answer are removed one at a time, and both answers are scored on what
-is left. If there are many, those that a model's `edge_relevance` or the walks between the entities suggest are tested.
+is left. To encode the graph anew for each of them takes long, so a Bellman-Ford network first passes over the encoded
+graph with each fact masked, and only those that matter most are removed for good. For other models, and if there are
+very many facts, those that `edge_relevance` or the walks between the entities suggest are tested.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,12 +16,14 @@ import torch
 
 from anykg.answers.explain.neighbourhood import Neighbourhood, neighbourhood
 from anykg.answers.explain.paths import RELEVANT_FACTS
-from anykg.evaluation.ranking import device_of, relations_with_loops
+from anykg.evaluation.ranking import best_answers, device_of, encode
 from anykg.graph.graph import HEAD, TAIL, KnowledgeGraph
 from anykg.models.base import LinkPredictor
 
 TESTED = 64
 """Facts that are removed, one at a time."""
+MASKED, REMOVED = 600, 16
+"""Facts that are masked, one at a time, and of these the ones that are removed."""
 
 
 @dataclass(frozen=True)
@@ -63,27 +67,28 @@ def contrast(
 ) -> Contrast | None:
     """Compare a triplet that is no fact of the graph with the best other tail; None if there is no other tail."""
     head, relation, tail = (int(part) for part in triplet)
-    device = device_of(model)
-    ends = (torch.tensor([end], device=device) for end in (head, relation))
-    scores = model.score_tails(model.encode(graph), *ends)[0].float().cpu().numpy()
-    answers = graph.answers(np.array([head]), np.array([relation])).values.astype(np.int64)
-    open_scores = scores.copy()
-    open_scores[answers] = -np.inf
-    open_scores[tail] = -np.inf
-    if not graph.derive(relations_with_loops)[relation]:
-        open_scores[head] = -np.inf
-    other = int(open_scores.argmax())
-    if not np.isfinite(open_scores[other]):
+    encoded = encode(model, graph)
+    best = best_answers(model, graph, np.array([[head, relation, -1]]), k=2, encoded=encoded).triplets[:, TAIL]
+    others = best[best != tail]
+    if not len(others):
         return None
+    other = int(others[0])
+    answers = graph.answers(np.array([head]), np.array([relation])).values.astype(np.int64)
+    asked = np.array([[head, relation, end] for end in (tail, other, *answers)])
+    scores = _scores(model, encoded, asked)
     near = neighbourhood(graph, triplet, RELEVANT_FACTS, (other,))
     local = np.array([near.triplet, near.triplet])
     local[1, TAIL] = np.searchsorted(near.entities, other)
     close = touching(near.graph, np.unique(local[:, [HEAD, TAIL]]))
-    chosen = _suspects(model, near, local, close, tested)
-    lead = _lead(model, near.graph, local, device)
+    encoded = encoded if near.graph is graph else encode(model, near.graph)
+    masks = hasattr(encoded, "keep")
+    tried = _suspects(model, near, local, close, MASKED if masks else tested)
+    chosen = _masked(model, near.graph, encoded, local, tried)[:REMOVED] if masks else tried
+    lead = _scores(model, encoded, local)
     effects = []
     for fact in chosen:
-        without = _lead(model, near.graph.subset(np.arange(len(near.graph)) != fact), local, device)
+        rest = near.graph.subset(np.arange(len(near.graph)) != fact)
+        without = _scores(model, encode(model, rest), local)
         effects.append((float((lead[0] - lead[1]) - (without[0] - without[1])), without))
     order = sorted(range(len(chosen)), key=lambda i: -effects[i][0])
     facts = near.in_whole(near.graph.triplets[chosen]) if len(chosen) else np.empty((0, 3), np.int64)
@@ -92,8 +97,22 @@ def contrast(
         for i in order[:count]
         if effects[i][0] > 0
     )
-    better = sorted(((int(a), float(scores[a])) for a in answers if scores[a] > scores[tail]), key=lambda row: -row[1])
-    return Contrast(other, float(scores[tail]), float(scores[other]), told, len(chosen), len(close), tuple(better))
+    known = zip(answers.tolist(), scores[2:].tolist(), strict=True)
+    better = sorted(((a, score) for a, score in known if score > scores[0]), key=lambda row: -row[1])
+    return Contrast(other, float(scores[0]), float(scores[1]), told, len(tried), len(close), tuple(better))
+
+
+def _masked(
+    model: LinkPredictor, graph: KnowledgeGraph, encoded: Any, rows: np.ndarray, facts: np.ndarray
+) -> np.ndarray:
+    """The facts, those first whose mask takes most off the lead of the first of two triplets [2, 3]."""
+    leads = []
+    for fact in facts:
+        keep = np.ones(2 * len(graph), bool)
+        keep[[fact, fact + len(graph)]] = False  # both directions
+        answer, other = _scores(model, replace(encoded, keep=keep), rows)
+        leads.append(float(answer - other))
+    return facts[np.argsort(np.array(leads), kind="stable")]
 
 
 def touching(graph: KnowledgeGraph, entities: np.ndarray) -> np.ndarray:
@@ -119,6 +138,8 @@ def _suspects(
     return close[np.lexsort((rarity, near.lengths[close]))[:tested]]
 
 
-def _lead(model: LinkPredictor, graph: KnowledgeGraph, rows: np.ndarray, device: torch.device) -> Any:
-    """The scores [2] of both answers."""
-    return model.score_triplets(model.encode(graph), torch.from_numpy(rows).to(device)).float().cpu().numpy()
+@torch.no_grad()
+def _scores(model: LinkPredictor, encoded: Any, rows: np.ndarray) -> np.ndarray:
+    """The scores [B] of triplets [B, 3]."""
+    found: np.ndarray = model.score_triplets(encoded, torch.from_numpy(rows).to(device_of(model))).float().cpu().numpy()
+    return found

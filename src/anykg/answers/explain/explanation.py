@@ -16,7 +16,9 @@ from anykg.answers.explain.contrast import Contrast, contrast
 from anykg.answers.explain.matches import Match, matches
 from anykg.answers.explain.neighbourhood import neighbourhood
 from anykg.answers.explain.paths import RELEVANT_FACTS, Path, important_paths, reads_paths
-from anykg.graph.graph import KnowledgeGraph
+from anykg.evaluation.ranking import Ranked, rank_facts
+from anykg.evaluation.ranks import Ties
+from anykg.graph.graph import TAIL, KnowledgeGraph
 from anykg.models.base import LinkPredictor
 from anykg.seeds import generator
 
@@ -72,7 +74,7 @@ def explain(
     asked = np.array(triplet, np.int64)
     known = bool(graph.contains(asked))
     rest = graph.without(asked[None])
-    score = _score(model, rest, asked)
+    ranked = _ranked(model, rest, asked)
     found: list[Path] = []
     if reads_paths(model):
         near = neighbourhood(rest, asked, RELEVANT_FACTS)
@@ -92,9 +94,9 @@ def explain(
         graph=rest,
         triplet=asked,
         known=known,
-        score=score,
-        rank=_rank(model, rest, asked),
-        candidates=int(_unknown(rest, asked).sum()) + 1,
+        score=float(ranked.scores[0]),
+        rank=float(ranked.ranks.by(Ties.REALISTIC)[0]),
+        candidates=int(ranked.ranks.candidates[0]),
         paths=tuple(found),
         matches=tuple(implied),
         removal=_removed(model, rest, asked, reasons),
@@ -141,23 +143,11 @@ def _score(model: LinkPredictor, graph: KnowledgeGraph, triplet: np.ndarray) -> 
     return float(model.score_triplets(model.encode(graph), torch.from_numpy(triplet)[None]))
 
 
-@torch.no_grad()
-def _rank(model: LinkPredictor, graph: KnowledgeGraph, triplet: np.ndarray) -> float:
-    """The place among all tails that are not known answers; equal scores share theirs."""
-    head, relation, tail = torch.from_numpy(triplet)
-    scores = model.score_tails(model.encode(graph), head[None], relation[None])[0]
-    others = scores[torch.from_numpy(_unknown(graph, triplet))]
-    return float(1 + (others > scores[tail]).sum() + (others == scores[tail]).sum() / 2)
-
-
-def _unknown(graph: KnowledgeGraph, triplet: np.ndarray) -> np.ndarray:
-    """The other tails [N] that are not known answers."""
-    others = np.ones(graph.num_entities, bool)
-    others[graph.answers(triplet[:1], triplet[1:2]).values.astype(np.int64)] = False
-    others[triplet[2]] = False
-    return others
+def _ranked(model: LinkPredictor, graph: KnowledgeGraph, triplet: np.ndarray) -> Ranked:
+    """The triplet among all tails that are not known answers."""
+    return rank_facts(model, graph, triplet[None], TAIL, known=graph)
 
 
 def _removed(model: LinkPredictor, graph: KnowledgeGraph, triplet: np.ndarray, facts: np.ndarray) -> Removal:
-    left = graph.without(facts)
-    return Removal(facts, _score(model, left, triplet), _rank(model, left, triplet))
+    found = _ranked(model, graph.without(facts), triplet)
+    return Removal(facts, float(found.scores[0]), float(found.ranks.by(Ties.REALISTIC)[0]))

@@ -1,0 +1,117 @@
+"""How likely it is that a question has an answer that the graph does not know.
+
+Two things are estimated from the graph alone. If a share of all facts is missing, the counts of known answers say how
+likely one more is (`chance_of_missing`): countries have one capital, so a second one is not missing. And a question
+without any known answer may have one that is no entity of the graph at all; how often that happens follows from how
+many facts end in an entity that occurs nowhere else (the estimate of Good and Turing, `share_unseen`).
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+
+from anykg.graph.graph import HEAD, RELATION, TAIL, KnowledgeGraph
+from anykg.graph.keys import find
+
+MISSING = 0.1
+"""Share of all facts that is assumed to be missing."""
+PRIOR = 5.0
+"""Facts' worth of prior: the share of unseen answers of a relation is shrunk towards that of all relations."""
+
+
+def chance_of_missing(graph: KnowledgeGraph, share: float) -> tuple[np.ndarray, np.ndarray]:
+    """[2E'], sorted keys and values: for (entity, relation or inverse), the chance that it lacks a fact of it."""
+    triplets = graph.with_inverses().astype(np.int64)
+    keys, counts = np.unique(triplets[:, HEAD] * 2 * graph.num_relations + triplets[:, RELATION], return_counts=True)
+    return keys, chance_of_one_more(keys % max(2 * graph.num_relations, 1), counts, share)
+
+
+def chance_of_one_more(kinds: np.ndarray, counts: np.ndarray, share: float) -> np.ndarray:
+    """The chance [K] that a question of a kind [K] with known answers [K] lacks one, if a share of all is missing.
+
+    Of the questions with c known answers, as many are complete as have c in the graph, and those with k > c lack k - c
+    with the binomial probability that a share of all facts is missing; half a question with c + 1 is added.
+    """
+    from scipy.special import expit, gammaln, logsumexp  # not needed for questions without probabilities
+
+    most = int(counts.max(initial=0)) + 1
+    pairs, members = np.unique(kinds * most + counts, return_counts=True)
+    ends, sizes = np.divmod(pairs, most)
+    chances = np.empty(len(pairs))
+    for low, high in pairwise(np.append(np.flatnonzero(np.diff(ends, prepend=-1)), len(ends))):
+        known, entities = sizes[low:high].astype(float), members[low:high].astype(float)
+        more = known[None, :] - known[:, None]  # [known, true]
+        ways = gammaln(known + 1)[None, :] - gammaln(known + 1)[:, None] - gammaln(np.maximum(more, 0) + 1)
+        lacking = np.where(more > 0, np.log(entities)[None, :] + ways + more * np.log(share), -np.inf)
+        half = np.log(0.5 * (known + 1) * share)
+        odds = np.logaddexp(logsumexp(lacking, axis=1), half) - np.log(entities)
+        chances[low:high] = expit(odds)
+    return np.asarray(chances[np.searchsorted(pairs, kinds * most + counts)])
+
+
+def expected_missing(known: np.ndarray, share: float) -> np.ndarray:
+    """How many answers [Q] a question with known answers [Q] lacks if it lacks any and a share of all is missing.
+
+    >>> expected_missing(np.array([0, 9, 900]), 0.1).round(2).tolist()
+    [1.0, 1.58, 100.0]
+    """
+    rate = np.maximum(np.asarray(known, float) * share / (1 - share), 1e-9)
+    return np.asarray(rate / -np.expm1(-rate))
+
+
+def chance_at(
+    table: tuple[np.ndarray, np.ndarray], entities: np.ndarray, relations: np.ndarray, graph: KnowledgeGraph
+) -> np.ndarray:
+    """Values [B] of `chance_of_missing` for (entity, relation or inverse); NaN where the entity has no fact of it."""
+    keys, values = table
+    at = find(keys, entities * 2 * graph.num_relations + relations)
+    return np.where(at >= 0, values[at], np.nan)
+
+
+def share_unseen(graph: KnowledgeGraph) -> np.ndarray:
+    """[2R + 1]: the chance that the answer to a question is no entity of the graph.
+
+    For tails of each relation, heads of each relation, and, last, relations that are not in the graph.
+    """
+    facts, r = graph.triplets.astype(np.int64), graph.num_relations
+    entities = np.bincount(facts[:, [HEAD, TAIL]].ravel(), minlength=graph.num_entities)
+    relations = np.bincount(facts[:, RELATION], minlength=r)
+    shares = np.zeros(2 * r + 1)
+    for start, column in ((0, TAIL), (r, HEAD)):
+        once = entities[facts[:, column]] == 1
+        overall = once.mean() if len(facts) else 0.0
+        lost = np.bincount(facts[once, RELATION], minlength=r)
+        shares[start : start + r] = (lost + PRIOR * overall) / (relations + PRIOR)
+    shares[-1] = (relations == 1).sum() / max(len(facts), 1)
+    return shares
+
+
+def chance_of_answer(graph: KnowledgeGraph, asked: np.ndarray, share: float = MISSING) -> np.ndarray:
+    """The chance [Q] that a question [Q, 3], -1 in the column asked for, has an answer in the graph that is not known.
+
+    A question without known answers is taken to have one, which may not be an entity of the graph.
+    """
+    r = graph.num_relations
+    columns = np.argmin(asked, axis=1)
+    heads, relations, tails = asked.T
+    groups = np.where(columns == RELATION, 2 * r, np.where(columns == HEAD, relations + r, relations))
+    result = 1 - graph.derive(share_unseen)[groups]
+    entity = np.where(columns == HEAD, tails, heads)
+    of_entities = np.flatnonzero(columns != RELATION)
+    known = chance_at(graph.derive(chance_of_missing, share), entity[of_entities], groups[of_entities], graph)
+    result[of_entities] = np.where(np.isnan(known), result[of_entities], known)
+    of_relations = np.flatnonzero(columns == RELATION)
+    if len(of_relations):
+        pairs, chances = graph.derive(_chance_of_relation, share)
+        at = find(pairs, heads[of_relations] * graph.num_entities + tails[of_relations])
+        result[of_relations] = np.where(at >= 0, chances[at], result[of_relations])
+    return result
+
+
+def _chance_of_relation(graph: KnowledgeGraph, share: float) -> tuple[np.ndarray, np.ndarray]:
+    """Sorted keys of the pairs (head, tail) that a fact joins, and the chance that they lack another relation."""
+    facts = graph.triplets.astype(np.int64)
+    pairs, counts = np.unique(facts[:, HEAD] * graph.num_entities + facts[:, TAIL], return_counts=True)
+    return pairs, chance_of_one_more(np.zeros(len(pairs), np.int64), counts, share)

@@ -1,0 +1,206 @@
+"""The probability that a proposed fact is true, for lists of new facts of a whole graph.
+
+Most questions that `complete` asks have no further answer, unlike those of a check. So a share of the facts is hidden,
+all at once, questions are asked as `complete` asks them, and a logistic regression learns which of the answers are
+hidden facts: from the probability of the answer if one is missing (`answers.calibration`), the chance that one is
+missing at either end (`answers.missing`), the scores, and an effect of each relation and direction, shrunk.
+
+A model that was fitted to the graph has seen the facts that would be hidden. Its answers are judged by the probability
+that one is missing, times that of the answer if so, as in `predict`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from anykg.answers.calibration import (
+    Calibration,
+    evidence_of,
+    expit,
+    features,
+    first_rows,
+    logistic,
+    logit,
+    place_of,
+)
+from anykg.answers.fitted import has_seen
+from anykg.answers.hidden import hide_together
+from anykg.answers.missing import chance_at, chance_of_missing
+from anykg.atomic import write_json
+from anykg.evaluation.ranking import Best, best_answers, encode
+from anykg.graph.graph import HEAD, RELATION, TAIL, KnowledgeGraph
+from anykg.graph.schema import one_way_relations
+from anykg.models.base import LinkPredictor
+from anykg.progress import Progress, ignore
+from anykg.seeds import generator
+
+QUESTIONS, ANSWERS = 1000, 200
+"""Questions asked to learn from, and answers to each."""
+STRENGTH = 10.0
+"""Shrinkage of the effects of relations."""
+FEWEST = 10
+"""Hidden facts among the answers below which there is nothing to learn."""
+
+
+@dataclass(frozen=True)
+class Proposals:
+    """Coefficients of the features, and effects of relations by name."""
+
+    coefficients: tuple[float, ...]
+    effects: Mapping[str, tuple[float, ...]]
+    """By relation: what is added for tails, for first answers among tails, and the same for heads."""
+
+    def __call__(self, columns: np.ndarray, groups: np.ndarray, relations: Sequence[str]) -> np.ndarray:
+        """Probabilities [A] of answers with features [A, F] about groups [A]."""
+        nothing = (0.0,) * 4
+        both = np.array([self.effects.get(name, nothing) for name in relations]).reshape(-1, 2, 2)
+        added = both.transpose(1, 0, 2).reshape(-1, 2)[groups]
+        return np.asarray(expit(columns @ np.asarray(self.coefficients) + added[:, 0] + columns[:, 1] * added[:, 1]))
+
+
+def questions_of(graph: KnowledgeGraph, relations: np.ndarray | None, heads: np.ndarray | None) -> np.ndarray:
+    """The questions [Q, 3] in the order they are asked."""
+    facts = graph.triplets.astype(np.int64)
+    if relations is not None:
+        facts = facts[np.isin(facts[:, RELATION], relations)]
+    if heads is not None:
+        kinds = np.unique(facts[:, RELATION])
+        pairs = np.stack(np.meshgrid(np.unique(heads), kinds, indexing="ij"), axis=-1).reshape(-1, 2)
+        return np.column_stack([pairs, np.full(len(pairs), -1)])
+    parts = []
+    for column in (HEAD, TAIL):
+        open_facts = facts.copy()
+        open_facts[:, column] = -1
+        parts.append(np.unique(open_facts, axis=0))
+    counts = [np.bincount(part[:, RELATION], minlength=graph.num_relations) for part in parts]
+    heads_open = counts[0] <= counts[1]  # ask for heads where there are no more tails than heads
+    kept = [part[heads_open[part[:, RELATION]] == (index == 0)] for index, part in enumerate(parts)]
+    asked = np.concatenate(kept)
+    return asked[np.lexsort((asked[:, TAIL], asked[:, HEAD], asked[:, RELATION]))]
+
+
+def backwards(graph: KnowledgeGraph, facts: np.ndarray) -> np.ndarray:
+    """Bool [F]: facts [F, 3] that turn a known fact of a one-way relation round."""
+    found: np.ndarray = graph.derive(one_way_relations)[facts[:, RELATION]] & graph.contains(facts[:, ::-1])
+    return found
+
+
+def ends(graph: KnowledgeGraph, best: Best, columns: np.ndarray, share: float) -> tuple[np.ndarray, np.ndarray]:
+    """The chances [A] that the entity asked from, and the answer, lack a fact; NaN without a known fact."""
+    table, r = graph.derive(chance_of_missing, share), graph.num_relations
+    heads, relations, tails = best.triplets.T
+    of_heads = chance_at(table, heads, relations, graph)
+    of_tails = chance_at(table, tails, relations + r, graph)
+    from_head = columns == TAIL
+    return np.where(from_head, of_heads, of_tails), np.where(from_head, of_tails, of_heads)
+
+
+def judged(
+    found: Proposals | None,
+    known: Calibration,
+    graph: KnowledgeGraph,
+    best: Best,
+    columns: np.ndarray,
+    share: float,
+) -> np.ndarray:
+    """Probabilities [A] of answers to questions that ask for columns [A]; NaN where neither end has such a fact."""
+    start, end = ends(graph, best, columns, share)
+    evidence = evidence_of(best, columns, graph.num_relations)
+    names = list(graph.relations)
+    answers = known.probabilities(evidence, names)
+    chance = np.where(np.isnan(start), end, start)
+    begins = first_rows(evidence.questions)
+    if found is not None:
+        values = found(_features(best, evidence, answers, start, end), evidence.groups, names)
+        for low, high in pairwise(np.append(begins, len(values))):  # never more probable than a better answer
+            values[low:high] = np.minimum.accumulate(values[low:high])
+        return np.asarray(np.where(np.isnan(chance), np.nan, values))
+    sizes = np.diff(np.append(begins, len(answers)))
+    of_questions = np.where(np.isnan(start[begins]), 0.5, start[begins])
+    present = np.repeat(known.present(evidence, of_questions), sizes)
+    return np.asarray(answers * np.where(np.isnan(start), chance, present))
+
+
+def _features(best: Best, evidence: Any, answers: np.ndarray, start: np.ndarray, end: np.ndarray) -> np.ndarray:
+    """[A, F]: what probabilities are made of, and the chances that a fact is missing."""
+    chances = [np.where(np.isnan(part), 0.0, _log_odds(np.where(np.isnan(part), 0.5, part))) for part in (start, end)]
+    unknown = [np.isnan(part).astype(float) for part in (start, end)]
+    return np.column_stack(
+        [
+            features(evidence),
+            *chances,
+            *unknown,
+            evidence.totals,
+            evidence.scores,
+            np.log(best.ranks),
+            _log_odds(answers),
+        ]
+    )
+
+
+def _log_odds(values: np.ndarray) -> np.ndarray:
+    return np.asarray(logit(np.clip(values, 1e-6, 1 - 1e-6)))
+
+
+def proposals_of(
+    model: LinkPredictor, graph: KnowledgeGraph, known: Calibration, share: float, progress: Progress = ignore
+) -> Proposals | None:
+    """What an earlier run has learnt, or what is learnt now; None if the model has seen the graph, or of too few facts.
+
+    Args:
+        model: The model.
+        graph: The graph to complete.
+        known: The model's calibration on it.
+        share: Share of the facts to hide.
+        progress: Called with (done, total) questions.
+    """
+    if has_seen(model, graph):
+        return None
+    path = place_of(graph, model, f"facts-{share:g}")
+    kept = _load(path)
+    if kept is not None:
+        return kept
+    rest, hidden = hide_together(graph, share, seed=0)
+    asked = questions_of(rest, None, None)
+    asked = asked[np.sort(generator(0, "proposals").permutation(len(asked))[:QUESTIONS])]
+    best = best_answers(model, rest, asked, k=ANSWERS, encoded=encode(model, rest), progress=progress)
+    columns = np.argmin(asked, axis=1)[best.questions]
+    evidence = evidence_of(best, columns, graph.num_relations)
+    start, end = ends(rest, best, columns, share)
+    right = hidden.contains(best.triplets)
+    usable = ~backwards(rest, best.triplets) & ~(np.isnan(start) & np.isnan(end))
+    if right[usable].sum() < FEWEST:
+        return None
+    answers = known.probabilities(evidence, list(graph.relations))
+    table = _features(best, evidence, answers, start, end)[usable]
+    r = graph.num_relations
+    coefficients, effects = logistic(
+        table, table[:, 1], evidence.groups[usable], right[usable], 2 * r + 1, strength=STRENGTH
+    )
+    by_name = {
+        name: tuple(float(x) for x in (*effects[index], *effects[index + r]))
+        for index, name in enumerate(graph.relations)
+        if np.any(effects[[index, index + r]])
+    }
+    made = Proposals(tuple(float(x) for x in coefficients), by_name)
+    write_json(path, asdict(made))
+    return made
+
+
+def _load(path: Path) -> Proposals | None:
+    """What was learnt before; None if there is nothing that can be read."""
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+        return Proposals(
+            tuple(float(x) for x in values["coefficients"]),
+            {str(name): tuple(float(x) for x in part) for name, part in values["effects"].items()},
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
