@@ -15,7 +15,6 @@ from anykg.graph.schema import redundant_relations
 from anykg.models.base import LinkPredictor
 from anykg.models.complex.complex import ComplEx, name_keys, rows_of
 from anykg.models.mixture import KEPT, Mixture
-from anykg.models.rulebook import Rulebook
 
 
 def fitted_to(model: LinkPredictor, graph: KnowledgeGraph) -> bool:
@@ -29,6 +28,8 @@ def has_seen(model: LinkPredictor, graph: KnowledgeGraph) -> bool:
         return bool(model.config.graph) or any(has_seen(part, graph) for part in model.models)
     if isinstance(model, ComplEx):
         return model.fitted and bool((rows_of(model.entity_keys, name_keys(graph.entities)) >= 0).any())
+    from anykg.models.rulebook import Rulebook  # imports numba, which questions about small graphs do not need
+
     return isinstance(model, Rulebook) and model.fitted
 
 

@@ -6,7 +6,7 @@ largest of them would be in the sketch if they were in the first graph, so they 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 
 import numpy as np
@@ -38,11 +38,18 @@ def share_in(graph: KnowledgeGraph, other: Sequence[str]) -> float | None:
 
 def fact_hashes(graph: KnowledgeGraph) -> np.ndarray:
     """A hash, uint64 [E], of the names of every fact."""
-    entities, relations = graph.entities.names.to_list(), graph.relations.names.to_list()
-    return np.array(
-        [
-            int.from_bytes(blake2b(f"{entities[h]}\t{relations[r]}\t{entities[t]}".encode(), digest_size=8).digest())
-            for h, r, t in graph.triplets.tolist()
-        ],
-        np.uint64,
-    )
+    entities, relations = _hashes(graph.entities), _hashes(graph.relations)
+    heads, kinds, tails = graph.triplets.T
+    return _mixed(_mixed(_mixed(entities[heads]) + relations[kinds]) + entities[tails])
+
+
+def _hashes(names: Iterable[str]) -> np.ndarray:
+    values = (int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "little") for name in names)
+    return np.fromiter(values, np.uint64)
+
+
+def _mixed(values: np.ndarray) -> np.ndarray:
+    """The finaliser of SplitMix64: every bit of the result depends on every bit of the value."""
+    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.asarray(values ^ (values >> np.uint64(31)))

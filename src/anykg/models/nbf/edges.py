@@ -28,6 +28,9 @@ class Order(NamedTuple):
     others: np.ndarray  # int32 [E], the node at the other end
     positions: np.ndarray  # int32 [E], where the edge stands in the order given
 
+FEW = 1 << 16
+"""So many edges numpy sorts before numba would be imported."""
+
 
 @dataclass(frozen=True, eq=False)
 class RelationalEdges:
@@ -73,11 +76,14 @@ class RelationalEdges:
         return np.bincount(receivers, minlength=self.num_nodes)
 
     def _ordered(self, node: int, other: int) -> Order:
-        from anykg.models.nbf.kernels import stable_order
-
         nodes, relations = self.triplets[:, node], self.triplets[:, 1]
-        positions = stable_order(relations, np.arange(self.num_edges, dtype=np.int32), self.num_relations)
-        positions = stable_order(nodes, positions, self.num_nodes)
+        if self.num_edges <= FEW:
+            positions = np.lexsort((relations, nodes)).astype(np.int32)
+        else:
+            from anykg.models.nbf.kernels import stable_order
+
+            positions = stable_order(relations, np.arange(self.num_edges, dtype=np.int32), self.num_relations)
+            positions = stable_order(nodes, positions, self.num_nodes)
         node_of, relation_of = nodes[positions], relations[positions]
         first = np.ones(self.num_edges, bool)
         first[1:] = (node_of[1:] != node_of[:-1]) | (relation_of[1:] != relation_of[:-1])
