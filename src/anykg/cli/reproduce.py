@@ -57,7 +57,8 @@ def reproduce(
     budget: Annotated[float | None, typer.Option(help="Start no run after this many minutes.")] = None,
     runs: Annotated[Path, typer.Option(help="Folder of runs.")] = Path("runs"),
     results: Annotated[Path, typer.Option(help="Folder of results.")] = Path("results"),
-    limit: Annotated[int | None, typer.Option(help="zero-shot: at most this many test triplets.", min=1)] = None,
+    limit: Annotated[int | None, typer.Option(help="zero-shot, answers: at most this many test facts.", min=1)] = None,
+    minutes: Annotated[str | None, typer.Option(help="answers: minutes to fit for, separated by commas.")] = None,
     data_dir: DataDir = None,
     cluster: Annotated[str | None, typer.Option(help=CLUSTER)] = None,
     page: Annotated[Path, typer.Option(help="report: the page to write.")] = Path("docs/results.md"),
@@ -70,7 +71,7 @@ def reproduce(
         _zero_shot(models, tasks, limit, results, data_dir)
         return
     if name == "answers":
-        _answers(models, tasks, limit, results, data_dir)
+        _answers(models, tasks, minutes, limit, results, data_dir)
         return
     if name == "statistics":
         _statistics(results, data_dir)
@@ -112,12 +113,25 @@ def _write(experiment: Experiment, results: Path) -> None:
         note("No plots: matplotlib is not installed; run `pip install 'anykg[plot]'`.")
 
 
-def _answers(systems: str | None, tasks: str | None, limit: int | None, results: Path, data_dir: Path | None) -> None:
+def _answers(
+    systems: str | None,
+    tasks: str | None,
+    minutes: str | None,
+    limit: int | None,
+    results: Path,
+    data_dir: Path | None,
+) -> None:
     from anykg.benchmarks import answers
+    from anykg.errors import ConfigError
 
     count = limit or answers.LIMIT
+    try:
+        lengths = tuple(map(float, minutes.split(","))) if minutes else answers.MINUTES
+    except ValueError:
+        raise ConfigError(f"--minutes: expected numbers separated by commas, such as 2,5; found {minutes}.") from None
     answers.run(
         tasks.split(",") if tasks else answers.GRAPHS,
+        lengths,
         systems=systems.split(",") if systems else answers.SYSTEMS,
         results=results,
         limit=count,

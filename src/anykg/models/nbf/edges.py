@@ -28,6 +28,7 @@ class Order(NamedTuple):
     others: np.ndarray  # int32 [E], the node at the other end
     positions: np.ndarray  # int32 [E], where the edge stands in the order given
 
+
 FEW = 1 << 16
 """So many edges numpy sorts before numba would be imported."""
 
