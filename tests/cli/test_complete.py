@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -53,9 +52,9 @@ def test_interrupted_by_hand(tmp_path: Path) -> None:
         env=os.environ | {"DELAY": "0.4"},
     )
     assert stopped.stderr is not None
-    while "slice" not in stopped.stderr.readline():
-        pass
-    time.sleep(0.5)
+    for _ in range(3):  # two slices are done when the third begins
+        while "slice" not in stopped.stderr.readline():
+            pass
     stopped.send_signal(signal.SIGINT)
     _, complaint = stopped.communicate()
     assert stopped.returncode == 130

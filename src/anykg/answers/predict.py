@@ -1,8 +1,8 @@
 """Answer questions about a graph by name: (head, relation, ?), (?, relation, tail) or (head, ?, tail).
 
 >>> predict("atlas", head="Kosovo", relation="in UN regional group", k=1)
-rank  score  head    relation              tail
-   1   1.27  Kosovo  in UN regional group  Eastern European Group
+rank   score  head    relation              tail
+   1  521.18  Kosovo  in UN regional group  Eastern European Group
 """
 
 from __future__ import annotations
