@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from anykg.io.pack import write_pack
 from anykg.io.read import read_graph
 
 TRIPLETS = 1_000_000
@@ -24,13 +25,17 @@ def measure() -> dict[str, float]:
         table, lines = Path(folder) / "graph.tsv", Path(folder) / "graph.nt"
         write_example(table)
         write_ntriples(table, lines)
-        read_graph(table)  # compiles
-        polars, ours = best(lambda: read_polars(table), lambda: read_graph(table), REPEATS)
-        oxigraph, ntriples = best(lambda: parse_oxigraph(lines), lambda: read_graph(lines), REPEATS - 2)
+        read_graph(table, cache=False)  # compiles
+        polars, ours = best(lambda: read_polars(table), lambda: read_graph(table, cache=False), REPEATS)
+        oxigraph, ntriples = best(lambda: parse_oxigraph(lines), lambda: read_graph(lines, cache=False), REPEATS - 2)
+        packed = Path(folder) / "graph.anykg"
+        write_pack(read_graph(table, cache=False), packed)
+        opened = min(seconds(lambda: read_graph(packed)) for _ in range(REPEATS))
     return {
         "polars_seconds": polars,
         "anykg_seconds": ours,
         "ratio": ours / polars,
+        "packed_seconds": opened,
         "pyoxigraph_seconds": oxigraph,
         "ntriples_seconds": ntriples,
         "ntriples_ratio": ntriples / oxigraph,
@@ -88,6 +93,7 @@ def main() -> None:
     print(f"polars read_csv, categorical   {result['polars_seconds']:.3f} s")
     print(f"anykg read_graph, TSV          {result['anykg_seconds']:.3f} s")
     print(f"ratio                          {result['ratio']:.2f} (at most 2.5)")
+    print(f"anykg read_graph, packed       {result['packed_seconds']:.4f} s")
     print(f"pyoxigraph, N-Triples          {result['pyoxigraph_seconds']:.3f} s")
     print(f"anykg read_graph, N-Triples    {result['ntriples_seconds']:.3f} s")
     print(f"ratio                          {result['ntriples_ratio']:.2f} (at most 1.5)")

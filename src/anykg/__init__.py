@@ -13,11 +13,11 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from anykg.threads import wait_passively
+from anykg.threads import wait_briefly
 
 __version__ = "0.1.0"
 
-wait_passively()
+wait_briefly()
 
 if TYPE_CHECKING:
     from anykg.answers.audit import audit as audit

@@ -101,11 +101,10 @@ assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert done.returncode == 0, done.stderr
 
 
-def test_torch_waits_passively_unless_told_otherwise() -> None:
-    code = "import os, anykg; print(os.environ['OMP_WAIT_POLICY'])"
-    for given_policy, expected in ((None, "PASSIVE"), ("ACTIVE", "ACTIVE")):
-        environment = {k: v for k, v in os.environ.items() if k != "OMP_WAIT_POLICY"}
-        environment |= {"OMP_WAIT_POLICY": given_policy} if given_policy else {}
+def test_torch_waits_briefly_unless_told_otherwise() -> None:
+    code = "import os, anykg; print(os.environ.get('GOMP_SPINCOUNT'))"
+    for chosen, expected in (({}, "2000"), ({"OMP_WAIT_POLICY": "ACTIVE"}, "None"), ({"GOMP_SPINCOUNT": "7"}, "7")):
+        environment = {k: v for k, v in os.environ.items() if k not in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")} | chosen
         done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
         assert done.stdout.strip() == expected
 

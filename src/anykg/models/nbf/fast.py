@@ -32,8 +32,9 @@ if TYPE_CHECKING:
     from anykg.models.nbf.kernels import Gradients, Parameters
 
 PIECES = 16  # partial sums of a parameter's gradient: fixed, so that results do not depend on the number of threads
-SMALL = 1 << 20
-"""Below this many numbers of messages, torch answers before numba would be imported; not in training."""
+SMALL = 300_000
+"""Below this many numbers of messages, torch answers a question or two before numba would be imported."""
+FEW_QUERIES = 2
 FULL = 0.8  # above this share of rows a layer is computed for all of them
 
 
@@ -42,9 +43,9 @@ def kernels_apply(states: Tensor) -> bool:
     return states.device.type == "cpu" and states.dtype == torch.float32 and states.shape[-1] % 16 == 0
 
 
-def is_small(messages: int, width: int) -> bool:
-    """Whether plain torch computes layers with so many messages of this width, without compiled kernels."""
-    return not torch.is_grad_enabled() and messages * width <= SMALL
+def is_small(queries: int, messages: int, width: int) -> bool:
+    """Whether plain torch answers so few queries with so many messages each, without compiled kernels."""
+    return queries <= FEW_QUERIES and queries * messages * width <= SMALL and not torch.is_grad_enabled()
 
 
 def pieces_of(queries: int) -> int:
@@ -70,7 +71,7 @@ def propagate(
 ) -> Tensor:
     """As `reference.propagate`."""
     # Triplets are scored by the hundreds, as in explanations, where the kernels soon pay.
-    small = targets is None and is_small(len(queries.heads) * edges.num_edges, queries.boundary.shape[-1])
+    small = targets is None and is_small(len(queries.heads), edges.num_edges, queries.boundary.shape[-1])
     if small or not kernels_apply(queries.boundary) or edge_weights is not None:
         return reference.propagate(
             layers, queries, edges, start=start, keep=keep, edge_weights=edge_weights, targets=targets

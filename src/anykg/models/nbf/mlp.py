@@ -15,7 +15,7 @@ from anykg.threads import spread
 
 def read_out(states: Tensor, query: Tensor, hidden: nn.Linear, last: nn.Linear) -> Tensor:
     """As `reference.read_out`, scores [B, N]; the query's half of the first product is computed once per query."""
-    if not fast.kernels_apply(states) or fast.is_small(states.shape[0] * states.shape[1], states.shape[2]):
+    if not fast.kernels_apply(states) or fast.is_small(*states.shape):
         return reference.read_out(states, query, hidden, last)
     width = states.shape[-1]
     own, other = hidden.weight[:, :width], hidden.weight[:, width:]  # [2D, D] each
@@ -26,7 +26,7 @@ def read_out(states: Tensor, query: Tensor, hidden: nn.Linear, last: nn.Linear) 
 
 def transform(states: Tensor, hidden: nn.Linear, last: nn.Linear) -> Tensor:
     """As `reference.transform`, [B, N, D]."""
-    if not fast.kernels_apply(states) or fast.is_small(states.shape[0] * states.shape[1], states.shape[2]):
+    if not fast.kernels_apply(states) or fast.is_small(*states.shape):
         return reference.transform(states, hidden, last)
     width = states.shape[-1]
     offsets = hidden.weight[:, width:].sum(1) + hidden.bias

@@ -28,7 +28,7 @@ def relation_messages(
 ) -> Tensor:
     """As `reference.relation_messages`, [4, B, 2R, D]."""
     pairs = len(edges.by_receiver.relations)
-    if not fast.kernels_apply(states) or fast.is_small(len(states) * pairs, states.shape[-1]):
+    if not fast.kernels_apply(states) or fast.is_small(len(states), pairs, states.shape[-1]):
         return _factorised(states, vectors, factors, edges, keep)
     vectors, offsets = vectors.expand(len(states), -1, -1), factors.offsets.expand(len(states), -1, -1)
     runs = kept_runs(edges, keep)
@@ -54,7 +54,7 @@ def relation_update(vectors: Tensor, received: Tensor, boundary: Tensor, layer: 
 def meeting_counts(edges: RelationalEdges, relations: Tensor, keep: np.ndarray | None = None) -> Tensor:
     """In how many entities each relation meets each of the wanted ones [U], by link type: [4, U, 2R]."""
     order, wanted = edges.by_receiver, relations.cpu().numpy()
-    if fast.is_small(len(wanted) * len(order.relations), 1):
+    if fast.is_small(len(wanted), len(order.relations), 1):
         count = count_meetings
     else:
         from anykg.models.nbf.relation_kernels import count_meetings as count
