@@ -260,7 +260,8 @@ def _adapted(run: _Run, seconds: float) -> LinkPredictor | None:
     if (time.monotonic() - warm) * FEWEST_STEPS > seconds:
         run.tell("adapted: left out, as there is no time for enough steps; more minutes would include it")
         return None
-    steps = adapt(model, run.rest, recipe, steps=MOST_STEPS, seconds=seconds, seed=run.seed, progress=run.report)
+    left = max(seconds, 0.1)
+    steps = adapt(model, run.rest, recipe, steps=MOST_STEPS, seconds=left, seed=run.seed, progress=run.report)
     run.tell(f"adapted: {steps} steps")
     return model.eval()
 

@@ -242,8 +242,10 @@ class Jobs:
 
     def _end(self, name: str, state: State, error: str) -> None:
         with self._changed:
-            job = self._set(name, state=state, error=error, ended=time.time())
-        write_json(self.folder / name / JOB_FILE, asdict(job))
+            job = replace(self._jobs[name], state=state, error=error, ended=time.time())
+        write_json(self.folder / name / JOB_FILE, asdict(job))  # before anybody is told
+        with self._changed:
+            self._jobs[name] = job
 
     def _set(self, name: str, **changes: Any) -> Job:
         job = self._jobs[name] = replace(self._jobs[name], **changes)
