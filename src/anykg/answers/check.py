@@ -10,12 +10,9 @@ this graph. A model that was fitted to the graph is judged by what it was asked 
 
 from __future__ import annotations
 
-import logging
 import math
-import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -25,205 +22,33 @@ from anykg.answers import calibration
 from anykg.answers.fitted import asked_before, fitted_to, has_seen
 from anykg.answers.hidden import Recovery, ask_back, hide, hide_together
 from anykg.answers.inputs import ModelLike, graph_of, model_of
-from anykg.answers.results import GraphInfo, Result
+from anykg.answers.report import Estimate, Part, Report, estimate
 from anykg.answers.training_data import trained_on
 from anykg.errors import DataError, InputError, SettingError
 from anykg.evaluation.metrics import HITS
 from anykg.evaluation.protocol import Target
-from anykg.evaluation.ranking import best_answers
 from anykg.evaluation.strata import STRATA
-from anykg.graph.graph import COLUMNS, RELATION, TAIL, KnowledgeGraph
+from anykg.graph.graph import COLUMNS, RELATION, KnowledgeGraph
 from anykg.graph.schema import redundant_relations
 from anykg.io.catalog import GraphLike
 from anykg.models.base import LinkPredictor
 from anykg.models.mixture import Mixture
 from anykg.models.store import DEFAULT_MODEL, load_model
-from anykg.printable import printable
 from anykg.progress import Progress, ignore
-from anykg.seeds import generator
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-logger = logging.getLogger("anykg")
+    pass
 
 FACTS = {"node": 500, "relation": 100}
-"""Facts to hide by default: a question about a relation takes a pass over the graph for each relation."""
-RESAMPLES = 2000
+"""Facts to hide by default: a question about a relation costs most models a pass for each relation."""
 MEASURES = ("mrr", *(f"hits@{k}" for k in HITS))
 FEW_FACTS = 200
 """Number of hidden facts below which the figures are uncertain."""
 DOMINANT = 0.5
 """Share of the facts in one relation above which it dominates the figures."""
-SHOWN_RELATIONS = 10
-SHOWN_GROUPS = 5
-"""Relations whose probabilities are farthest off."""
-CAVEAT = "True facts that are missing from the graph count as errors here: real answers are better than these figures."
 FLOORS = ("popularity", "pagerank")
 MOST_HIDDEN = 0.2
 """Share of the facts hidden at once, at most, to see what fitting brings."""
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A measure and its 95% interval, as fractions."""
-
-    value: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True)
-class Part:
-    """How some of the questions were answered."""
-
-    name: str
-    facts: int
-    measures: dict[str, Estimate]
-
-
-@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class Report(Result):
-    """The findings of a check."""
-
-    shows_warnings: ClassVar[bool] = True
-    graph: GraphInfo
-    model: str
-    task: Target
-    overall: Part
-    chance: float
-    """Hits@10 of random guesses."""
-    floors: tuple[Part, ...]
-    """How popularity and PageRank did on the same facts."""
-    fitted: Part | None = None
-    """How a model did that was fitted to the graph without the hidden facts, if that was asked for."""
-    by_stratum: tuple[Part, ...]
-    by_relation: tuple[Part, ...]
-    """Most hidden facts first."""
-    not_given_away: Part | None
-    """The facts that no duplicate, inverse or symmetric fact gives away; None if that is all of them, or none."""
-    calibration: calibration.Calibration
-    questions: pl.DataFrame
-    """Every question: the hidden fact (head, relation, tail), what was asked, the rank of the right answer, the model's
-    first answer, and whether another fact gave it away."""
-    per_fact: np.ndarray
-    """MRR [H] of each hidden fact, in an order that does not depend on the model."""
-
-    @property
-    def comparison(self) -> str:
-        """How the model compares with the floors, and with a fitted one, in plain words."""
-        mrr = self.overall.measures["mrr"].value
-        floors = " and ".join(f"{part.name} {part.measures['mrr'].value:.2f}" for part in self.floors)
-        best = max((part.measures["mrr"].value for part in self.floors), default=0.0)
-        text = f"Beside its MRR of {mrr:.2f}: {floors}." if floors else ""
-        if floors and mrr <= best:
-            text += f" {self.model} does not beat these floors."
-        if self.fitted is not None:
-            text += (
-                f" {self.fitted.name.capitalize()}, MRR {self.fitted.measures['mrr'].value:.2f} and Hits@10 "
-                f"{self.fitted.measures['hits@10'].value:.0%} on the same hidden facts."
-            )
-        return text.strip()
-
-    @property
-    def sentence(self) -> str:
-        """The finding in plain words."""
-        hits = {k: self.overall.measures[f"hits@{k}"] for k in (1, 10)}
-        mrr = self.overall.measures["mrr"]
-        asked = "both ends of" if self.task == "node" else "the relation of"
-        of = f"{self.graph.entities:,} entities" if self.task == "node" else f"{self.graph.relations:,} relations"
-        return (
-            f"Asked for {asked} {self.overall.facts:,} hidden facts, {self.model} ranked the right one of {of} "
-            f"first in {hits[1].value:.0%} of cases and in the top 10 in {hits[10].value:.0%} "
-            f"(random guesses: {self.chance:.1%}). MRR {mrr.value:.2f}, 95% interval {mrr.low:.2f} to {mrr.high:.2f}."
-        )
-
-    def examples(self, count: int = 10, seed: int = 0) -> pl.DataFrame:
-        """Return some of the questions, drawn at random from those that no other fact gives away."""
-        fair = self.questions.filter(~pl.col("given_away"))
-        drawn = generator(seed, "examples").permutation(fair.height)[:count]
-        found: pl.DataFrame = fair[np.sort(drawn).tolist()]
-        return found
-
-    def example_renderables(self, count: int = 10, seed: int = 0) -> list[RenderableType]:
-        """Return a table of examples for a terminal, right and wrong ones as drawn, and how many were right."""
-        from rich.table import Table
-        from rich.text import Text
-
-        shown = self.examples(count, seed)
-        table = Table(box=None, pad_edge=False)
-        for name in ("hidden fact", "first answer", "rank"):
-            table.add_column(name, justify="right" if name == "rank" else "left", overflow="fold")
-        for row in shown.iter_rows(named=True):
-            parts = [f"[{row[column]}]" if column == row["asked"] else row[column] for column in COLUMNS]
-            answer = "no answer" if row["answer"] is None else row["answer"]
-            right = "right" if row["rank"] == 1 else f"wrong: {answer}"
-            table.add_row(*(Text(printable(text)) for text in (", ".join(parts), right, f"{row['rank']:g}")))
-        fair = self.questions.filter(~pl.col("given_away"))
-        first, found = (int((fair["rank"] <= k).sum()) for k in (1, 10))
-        note = (
-            f"{shown.height:,} of {fair.height:,} questions about hidden facts, drawn at random; what was asked is in "
-            f"[brackets], `rank` is that of the right answer. Of all {fair.height:,}, {first:,} were answered right at "
-            f"once, {found:,} within 10 answers."
-        )
-        return [table, Text(f"\n{note}")]
-
-    def to_polars(self) -> pl.DataFrame:
-        """Return a row for all facts, each stratum and each relation, with every measure and its interval."""
-        parts = [("all", self.overall)]
-        parts += [("half-links", part) for part in self.by_stratum] + [("relation", part) for part in self.by_relation]
-        parts += [("floor", part) for part in self.floors]
-        parts += [("fitted", self.fitted)] if self.fitted else []
-        if self.not_given_away:
-            parts.append(("not given away", self.not_given_away))
-        return pl.DataFrame([{"group": group} | _row(part) for group, part in parts])
-
-    def summary(self) -> dict[str, Any]:
-        """Return the sentence, the overall figures, the calibration curve and some of the questions."""
-        overall = {name: vars(value) for name, value in self.overall.measures.items()}
-        return {
-            "sentence": self.sentence,
-            "task": self.task,
-            "hidden_facts": self.overall.facts,
-            "overall": overall,
-            "random_hits@10": self.chance,
-            "comparison": self.comparison,
-            "caveat": CAVEAT,
-            "calibration": self.calibration.to_dict(),
-            "examples": self.examples().to_dicts(),
-        }
-
-    def renderables(self, relations: int = SHOWN_RELATIONS) -> list[RenderableType]:
-        """Return the table, the finding and the warnings."""
-        from rich.table import Table
-        from rich.text import Text
-
-        table = Table(box=None, pad_edge=False)
-        table.add_column("hidden facts", overflow="fold")
-        for name in ("count", "MRR", "95% interval", "Hits@1", "Hits@10"):
-            table.add_column(name, justify="right")
-        table.add_row("all", *_cells(self.overall))
-        for part in (*self.floors, *([self.fitted] if self.fitted else [])):
-            table.add_row(f"  {part.name}", *_cells(part))
-        for part in self.by_stratum:
-            table.add_row(f"half-links seen: {part.name}", *_cells(part))
-        for part in self.by_relation[:relations]:
-            table.add_row(Text(printable(part.name)), *_cells(part))
-        left = len(self.by_relation) - relations
-        if left > 0:
-            table.add_row(f"({left:,} more relations)", *[""] * 5)
-        lines = [self.sentence, self.comparison, CAVEAT, *(f"Warning: {warning}" for warning in self.warnings)]
-        if self.calibration.error is not None:
-            lines.append(
-                "Calibrated probabilities (predict --calibrated) are off by "
-                f"{100 * self.calibration.error:.1f} points on average; the worst relations:"
-            )
-        lines += [
-            f"  {group.relation or 'relations'} ({group.asked}s, {group.questions:,} questions): first answers stated "
-            f"{group.stated:.2f}, right {group.right:.2f}"
-            for group in self.calibration.worst(SHOWN_GROUPS)
-        ]
-        return [table, "", *(Text(printable(line)) for line in lines if line)]
 
 
 def check(
@@ -322,47 +147,6 @@ def check(
     return replace(report, warnings=tuple(warnings))
 
 
-def calibration_of(
-    model: LinkPredictor, graph: KnowledgeGraph, task: Target, progress: Progress = ignore, *, announce: bool = True
-) -> calibration.Calibration:
-    """The calibration that the model brings, the one kept from an earlier check, or one made now."""
-    kept = kept_calibration(model, graph, task)
-    if kept is not None:
-        return kept
-    if announce:
-        _announce(model, graph, task)
-    return check(graph, model=model, task=task, floors=False, progress=progress).calibration
-
-
-def kept_calibration(model: LinkPredictor, graph: KnowledgeGraph, task: Target) -> calibration.Calibration | None:
-    """The calibration that the model brings or an earlier check has kept, of this graph or an earlier version of it."""
-    own = calibration.own(model, task)
-    if own is not None:
-        return own
-    kept = calibration.kept(graph, model, task)
-    if kept is not None and kept.note is not None:
-        logger.info("Probabilities are %s.", kept.note)
-    return None if kept is None else kept.calibration
-
-
-def _announce(model: LinkPredictor, graph: KnowledgeGraph, task: Target) -> None:
-    """Say that a check comes first and about how long it takes, by the time that one question takes."""
-    if not len(graph):
-        return
-    question = graph.triplets[:1].astype(np.int64)
-    question[0, RELATION if task == "relation" else TAIL] = -1
-    started = time.perf_counter()
-    best_answers(model, graph, question, k=1)
-    questions = FACTS[task] * (1 if task == "relation" else 2)
-    seconds = questions * (time.perf_counter() - started)
-    logger.info(
-        "No calibration of this model on this graph is kept, so a check comes first: %s questions about hidden facts, "
-        "at most about %s. It is kept for later.",
-        f"{questions:,}",
-        f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min",
-    )
-
-
 def _hide_once(graph: KnowledgeGraph, facts: int, seed: int) -> tuple[KnowledgeGraph, KnowledgeGraph]:
     """One round of (rest, hidden), so that one fit serves for all hidden facts."""
     rest, hidden = hide_together(graph, min(facts / len(graph), MOST_HIDDEN), seed)
@@ -403,61 +187,6 @@ def _floors_of(model: Mixture, task: Target) -> tuple[Part, ...]:
     )
 
 
-@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class Comparison(Result):
-    """Which of several models to use on a graph."""
-
-    shows_warnings: ClassVar[bool] = True
-    reports: tuple[Report, ...]
-    best: str
-    differences: dict[str, Estimate]
-    """MRR of the best minus that of each other model, over the same hidden facts, with the interval of that mean."""
-
-    @property
-    def sentence(self) -> str:
-        """The finding in plain words."""
-        close = [name for name, gap in self.differences.items() if gap.low <= 0]
-        if not close:
-            return f"Use {self.best}: it is significantly better than the others."
-        return f"{self.best} did best, but the difference to {' and '.join(close)} is not significant."
-
-    def to_polars(self) -> pl.DataFrame:
-        """Return the rows of every report, with the model's name."""
-        return pl.concat(
-            [report.to_polars().insert_column(0, pl.lit(report.model).alias("model")) for report in self.reports]
-        )
-
-    def summary(self) -> dict[str, Any]:
-        """Return the best model, the differences in MRR, and the summary of every report."""
-        return {
-            "sentence": self.sentence,
-            "best": self.best,
-            "differences": {name: vars(gap) for name, gap in self.differences.items()},
-            "models": {report.model: report.summary() for report in self.reports},
-        }
-
-    def renderables(self) -> list[RenderableType]:
-        """Return every report and the finding."""
-        from rich.text import Text
-
-        return [*(part for report in self.reports for part in report.renderables()), Text(printable(self.sentence))]
-
-
-def compare(reports: Sequence[Report], seed: int = 0) -> Comparison:
-    """Compare models that were asked for the same hidden facts."""
-    best = max(reports, key=lambda report: report.overall.measures["mrr"].value)
-    others = [report for report in reports if report is not best]
-    differences = {report.model: _mean(best.per_fact - report.per_fact, seed) for report in others}
-    return Comparison(
-        command="check",
-        graph=best.graph,
-        reports=tuple(reports),
-        best=best.model,
-        differences=differences,
-        warnings=tuple(dict.fromkeys(f"{report.model}: {text}" for report in reports for text in report.warnings)),
-    )
-
-
 def _by_fact(found: Recovery, keep: np.ndarray) -> tuple[dict[str, np.ndarray], int]:
     """Every measure [H] averaged over the questions about one fact, and H."""
     _, which = np.unique(found.facts[keep], axis=0, return_inverse=True)
@@ -469,29 +198,7 @@ def _by_fact(found: Recovery, keep: np.ndarray) -> tuple[dict[str, np.ndarray], 
 
 def _part(name: str, found: Recovery, keep: np.ndarray, seed: int) -> Part:
     columns, count = _by_fact(found, keep)
-    return Part(name, count, {measure: _estimate(columns[measure], seed) for measure in MEASURES})
-
-
-def _estimate(values: np.ndarray, seed: int) -> Estimate:
-    """The mean of values [H] and where that of H others would fall; one value says nothing about others."""
-    if len(values) < 2:
-        return Estimate(float(values.mean()), 0.0, 1.0)
-    errors = _resampled(values, seed, "this") - _resampled(values, seed, "other")
-    low, high = values.mean() + np.quantile(errors, [0.025, 0.975])
-    return Estimate(float(values.mean()), float(low), float(high))
-
-
-def _mean(values: np.ndarray, seed: int) -> Estimate:
-    """The mean of values [H] and its interval."""
-    low, high = np.quantile(_resampled(values, seed, "this"), [0.025, 0.975])
-    return Estimate(float(values.mean()), float(low), float(high))
-
-
-def _resampled(values: np.ndarray, seed: int, which: str) -> np.ndarray:
-    """Means [RESAMPLES] of values [H] drawn with replacement."""
-    random = generator(seed, "bootstrap", which)
-    sizes = [len(part) for part in np.array_split(np.arange(RESAMPLES), 20)]  # not all at once: facts may be many
-    return np.concatenate([values[random.integers(len(values), size=(size, len(values)))].mean(1) for size in sizes])
+    return Part(name, count, {measure: estimate(columns[measure], seed) for measure in MEASURES})
 
 
 def _warnings(graph: KnowledgeGraph, report: Report, alike: np.ndarray, wanted: int) -> list[str]:
@@ -544,18 +251,3 @@ def _questions(graph: KnowledgeGraph, found: Recovery) -> pl.DataFrame:
             "given_away": found.given_away,
         }
     )
-
-
-def _row(part: Part) -> dict[str, Any]:
-    row: dict[str, Any] = {"name": part.name, "facts": part.facts}
-    for name, value in part.measures.items():
-        row |= {name: value.value, f"{name}_low": value.low, f"{name}_high": value.high}
-    return row
-
-
-def _cells(part: Part) -> list[str]:
-    mrr = part.measures["mrr"]
-    known = part.facts > 1 and math.isfinite(mrr.low)
-    interval = f"{max(mrr.low, 0):.2f} to {min(mrr.high, 1):.2f}" if known else ""
-    hits = (f"{part.measures[f'hits@{k}'].value:.0%}" for k in (1, 10))
-    return [f"{part.facts:,}", f"{mrr.value:.2f}", interval, *hits]

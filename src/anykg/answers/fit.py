@@ -1,4 +1,4 @@
-"""Make an answerer for one graph: fit several models to it and learn how to mix them.
+"""Make a model for one graph: fit several models to it and learn how to mix them.
 
 1. Hide a tenth of the facts, all at once.
 2. Fit the components to the rest.
@@ -139,12 +139,12 @@ def fit(
     tell: Tell = lambda text: None,
     progress: Progress = ignore,
 ) -> Mixture:
-    """Fit an answerer to a graph; what `predict`, `complete` and the others take as their model.
+    """Fit a model to a graph, for `predict`, `complete` and the others.
 
     Args:
         graph: A graph, file, dataset name, DataFrame, NetworkX graph or list of triples.
         minutes: Time to take, about; a small graph is done earlier.
-        out: Folder to save the answerer to.
+        out: Folder to save the model to.
         model: The foundation model: one of the components, as it is and adapted to the graph.
         seed: Draws the hidden facts and all random starts.
         resume: Keep the components that an interrupted fit has finished in `out`.
@@ -186,7 +186,7 @@ def fit(
 def plan(graph: KnowledgeGraph, hidden: KnowledgeGraph, model: str, minutes: float) -> str:
     """What is about to be done, in a sentence or two."""
     return (
-        f"Fitting an answerer to {len(graph):,} facts in about {minutes:g} minutes: hide {len(hidden):,} of them; "
+        f"Fitting to {len(graph):,} facts in about {minutes:g} minutes: hide {len(hidden):,} of them; "
         f"mine rules, fit ComplEx and adapt {model} to the rest; learn from the hidden facts how to mix them; fit "
         "again to all."
     )
@@ -258,7 +258,7 @@ def _adapted(run: _Run, seconds: float) -> LinkPredictor | None:
     adapt(copy.deepcopy(model), run.rest, recipe, steps=1, seed=run.seed)
     seconds -= time.monotonic() - started
     if (time.monotonic() - warm) * FEWEST_STEPS > seconds:
-        run.tell("adapted: left out, as there is no time for enough steps; more minutes would include it")
+        run.tell("adapted: left out, because there is not enough time for it; allow more minutes to include it")
         return None
     left = max(seconds, 0.1)
     steps = adapt(model, run.rest, recipe, steps=MOST_STEPS, seconds=left, seed=run.seed, progress=run.report)
@@ -322,7 +322,7 @@ def _ask_entities(run: _Run, encoded: dict[str, Any], seconds: float) -> tuple[l
     for name in ("zero-shot", "adapted"):
         if name in costs and sum(costs.values()) * FEWEST_QUESTIONS / 2 > TOO_SLOW * seconds:
             run.tell(
-                f"{name}: left out, as a question takes {costs.pop(name) / 2:.1f} s; more minutes would include it"
+                f"{name}: left out, because a question takes {costs.pop(name) / 2:.1f} s; allow more minutes for it"
             )
     count = int(np.clip(seconds / sum(costs.values()), FEWEST_QUESTIONS // 2, MOST_QUESTIONS // 2))
     return list(costs), put(facts[:count], list(costs))

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from anykg.answers.calibrated import calibration_of
 from anykg.answers.calibration import evidence_of, first_rows
-from anykg.answers.check import calibration_of
 from anykg.answers.inputs import ModelLike, Name, graph_of, look_up, model_of
 from anykg.answers.missing import chance_of_answer
 from anykg.answers.questions import Question, QuestionLike, Skipped, as_questions, resolve

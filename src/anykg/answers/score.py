@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from anykg.answers.calibrated import calibration_of, kept_calibration
 from anykg.answers.calibration import Calibration, Evidence, group_of
-from anykg.answers.check import calibration_of, kept_calibration
 from anykg.answers.inputs import ModelLike, Name, graph_of, look_up, model_of
 from anykg.answers.missing import chance_of_answer
 from anykg.answers.table import Answers, table_of

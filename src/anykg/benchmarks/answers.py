@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from anykg.answers.calibrated import calibration_of
 from anykg.answers.calibration import Calibration, evidence_of, group_of
-from anykg.answers.check import calibration_of, check
+from anykg.answers.check import check
 from anykg.answers.fit import fit
 from anykg.answers.mixing import ask, both_ways
 from anykg.atomic import write_text

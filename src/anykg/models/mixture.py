@@ -1,4 +1,4 @@
-"""A log-linear mix of models: one answerer made of several, each weighted by relation and direction.
+"""A log-linear mix of models: one model made of several, each weighted by relation and direction.
 
 score(h, r, t) = sum over components c of weight[r, c] * score_c(h, r, t), with r over both directions. The scores of a
 component enter as they are: a softmax over the answers of one question does not change when a constant is added, so

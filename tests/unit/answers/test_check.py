@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 import anykg
 from anykg.answers import calibration, training_data
 from anykg.answers.calibration import Calibration, Evidence, expected_calibration_error, fit
-from anykg.answers.check import check, compare
+from anykg.answers.check import check
 from anykg.answers.hidden import ask_back, hide
 from anykg.answers.predict import predict
+from anykg.answers.report import compare
 from anykg.benchmarks.staff import staff_graph
 from anykg.errors import ConfigError, DataError, InputError
 from anykg.evaluation.evaluate import evaluate
@@ -211,12 +212,12 @@ def test_a_grown_graph_uses_the_calibration_of_its_earlier_version(
     assert kept.differing == 3
     predict(grown, **question)
     assert "Probabilities are calibrated on an earlier version of this graph: 3 facts differ" in caplog.text
-    assert "check comes first" not in caplog.text
+    assert "a check runs first" not in caplog.text
     caplog.clear()
     other = graph.subset(np.arange(len(graph)) > 40)
     assert calibration.kept(other, model, "node") is None
     predict(other, **question)
-    assert "a check comes first: 1,000 questions about hidden facts, at most about" in caplog.text
+    assert "a check runs first: 1,000 questions about hidden facts, at most about" in caplog.text
     check(grown, model=model, facts=20)
     assert calibration.kept(grown, model, "node").differing == 0, "calibrated anew"
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anykg.answers import complete as module
-from anykg.answers.check import kept_calibration
+from anykg.answers.calibrated import kept_calibration
 from anykg.answers.complete import Selection, complete, questions_of
 from anykg.answers.hidden import hide_together
 from anykg.answers.missing import chance_of_missing

@@ -68,7 +68,7 @@ def test_the_symmetric_fact_is_the_first_reason(border: Explanation) -> None:
 def test_text_and_json_name_everything(border: Explanation) -> None:
     text, content = as_text(border), as_json(border)
     assert "France <-borders- Germany" in text
-    assert "the graph has this fact, which was taken out" in text
+    assert "the graph has this fact, which was removed first" in text
     assert "random facts nearby, mean of 2 draws" in text
     assert content["triplet"] == ["France", "borders", "Germany"]
     assert content["paths"][0]["facts"] == [["Germany", "borders", "France"]]

@@ -1,4 +1,4 @@
-"""An answerer made for one graph: what it is made of, what it keeps, and what it says of a graph that has grown."""
+"""A model made for one graph: what it is made of, what it keeps, and what it says of a graph that has grown."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -41,7 +41,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Mixture, Path]:
     folder = tmp_path_factory.mktemp("fit") / "mine"
     told: list[str] = []
     mixture = fit(GRAPH, minutes=0.1, out=folder, model=foundation(), tell=told.append)
-    assert told[0].startswith("Fitting an answerer to 1,380 facts in about 0.1 minutes")
+    assert told[0].startswith("Fitting to 1,380 facts in about 0.1 minutes")
     return mixture, folder
 
 

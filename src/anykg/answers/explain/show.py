@@ -50,10 +50,10 @@ def as_json(explanation: Explanation) -> dict[str, Any]:
 def as_text(explanation: Explanation) -> str:
     """What a person reads."""
     graph = explanation.graph
-    known = "; the graph has this fact, which was taken out" if explanation.known else ""
+    known = "; the graph has this fact, which was removed first" if explanation.known else ""
     lines = [
         f"({', '.join(_names(graph, explanation.triplet))})",
-        f"score {explanation.score:.2f}, place {explanation.rank:g} of {explanation.candidates:,}{known}",
+        f"score {explanation.score:.2f}, rank {explanation.rank:g} of {explanation.candidates:,}{known}",
     ]
     if explanation.contrast is not None:
         lines += _contrast_lines(graph, explanation)
@@ -78,14 +78,14 @@ def _test(explanation: Explanation) -> list[str]:
     kind = "paths" if explanation.paths else "clauses"
     lines = [
         f"Without the {count} facts of the {kind}: score {removal.score:.2f} "
-        f"({removal.score - explanation.score:+.2f}), place {removal.rank:g}."
+        f"({removal.score - explanation.score:+.2f}), rank {removal.rank:g}."
     ]
     if others:
         mean = float(np.mean([other.score for other in others]))
         places = float(np.mean([other.rank for other in others]))
         lines.append(
             f"Without {len(others[0].facts)} random facts nearby, mean of {len(others)} draws: score {mean:.2f} "
-            f"({mean - explanation.score:+.2f}), place {places:g}."
+            f"({mean - explanation.score:+.2f}), rank {places:g}."
         )
         if removal.score >= mean:
             lines.append("Removing the reasons does no more than chance: do not rely on this explanation.")

@@ -1,0 +1,63 @@
+"""The calibration that turns the scores of a model on a graph into probabilities: stored, or made by a check."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from anykg.answers import calibration
+from anykg.answers.check import FACTS, check
+from anykg.evaluation.protocol import Target
+from anykg.evaluation.ranking import best_answers
+from anykg.graph.graph import RELATION, TAIL, KnowledgeGraph
+from anykg.models.base import LinkPredictor
+from anykg.progress import Progress, ignore
+
+if TYPE_CHECKING:
+    pass
+
+logger = logging.getLogger("anykg")
+
+
+def calibration_of(
+    model: LinkPredictor, graph: KnowledgeGraph, task: Target, progress: Progress = ignore, *, announce: bool = True
+) -> calibration.Calibration:
+    """The calibration that the model brings, the one kept from an earlier check, or one made now."""
+    kept = kept_calibration(model, graph, task)
+    if kept is not None:
+        return kept
+    if announce:
+        _announce(model, graph, task)
+    return check(graph, model=model, task=task, floors=False, progress=progress).calibration
+
+
+def kept_calibration(model: LinkPredictor, graph: KnowledgeGraph, task: Target) -> calibration.Calibration | None:
+    """The calibration that the model brings or an earlier check has kept, of this graph or an earlier version of it."""
+    own = calibration.own(model, task)
+    if own is not None:
+        return own
+    kept = calibration.kept(graph, model, task)
+    if kept is not None and kept.note is not None:
+        logger.info("Probabilities are %s.", kept.note)
+    return None if kept is None else kept.calibration
+
+
+def _announce(model: LinkPredictor, graph: KnowledgeGraph, task: Target) -> None:
+    """Say that a check comes first and about how long it takes, by the time that one question takes."""
+    if not len(graph):
+        return
+    question = graph.triplets[:1].astype(np.int64)
+    question[0, RELATION if task == "relation" else TAIL] = -1
+    started = time.perf_counter()
+    best_answers(model, graph, question, k=1)
+    questions = FACTS[task] * (1 if task == "relation" else 2)
+    seconds = questions * (time.perf_counter() - started)
+    logger.info(
+        "There is no stored calibration of this model for this graph, so a check runs first: %s questions about hidden "
+        "facts, at most about %s. Its result is stored.",
+        f"{questions:,}",
+        f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min",
+    )
