@@ -24,6 +24,7 @@ from anykg.answers.hidden import Recovery, ask_back, hide, hide_together
 from anykg.answers.inputs import ModelLike, graph_of, model_of
 from anykg.answers.report import Estimate, Part, Report, estimate
 from anykg.answers.training_data import trained_on
+from anykg.cluster import Cluster, connected
 from anykg.errors import DataError, InputError, SettingError
 from anykg.evaluation.metrics import HITS
 from anykg.evaluation.protocol import Target
@@ -61,6 +62,7 @@ def check(
     name: str | None = None,
     floors: bool = True,
     fit: float | None = None,
+    cluster: Cluster | str | None = None,
     progress: Progress = ignore,
 ) -> Report:
     """Hide facts of a graph, ask a model for them, and keep the curve that turns its scores into probabilities.
@@ -74,6 +76,7 @@ def check(
         name: What to call the model.
         floors: Ask popularity and PageRank too.
         fit: Also fit a model for so many minutes to the graph without the hidden facts, to see what that brings.
+        cluster: Address of a Ray cluster to ask on: "auto", HOST:PORT, or "local" for all cores of this machine.
         progress: Called with (done, total) questions.
     """
     if task not in FACTS:
@@ -98,12 +101,15 @@ def check(
         )
     else:
         rounds = hide(loaded, wanted, seed) if fit is None else [_hide_once(loaded, wanted, seed)]
-        found = ask_back(scorer, rounds, task, alike, progress)
         share = len(rounds[0][1]) / len(loaded)
+        with connected(cluster) as workers:
+            found, *asked_floors = [
+                ask_back(one, rounds, task, alike, shown, whole=loaded, cluster=workers)
+                for one, shown in [(scorer, progress), *((load_model(floor), ignore) for floor in FLOORS if floors)]
+            ]
         everything = np.ones(len(found.ranks), bool)
         others = tuple(
-            _part(floor, ask_back(load_model(floor), rounds, task, alike), everything, seed)
-            for floor in (FLOORS if floors else ())
+            _part(floor, asked, everything, seed) for floor, asked in zip(FLOORS, asked_floors, strict=False)
         )
         after_fit = None if fit is None else _after_fitting(scorer, rounds, task, alike, fit, seed)
     evidence = found.evidence(loaded.num_relations)

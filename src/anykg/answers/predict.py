@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from anykg.answers.asking import ask_many
 from anykg.answers.calibrated import calibration_of
 from anykg.answers.calibration import evidence_of, first_rows
 from anykg.answers.inputs import ModelLike, Name, graph_of, look_up, model_of
@@ -20,9 +21,11 @@ from anykg.answers.missing import chance_of_answer
 from anykg.answers.questions import Question, QuestionLike, Skipped, as_questions, resolve
 from anykg.answers.score import score
 from anykg.answers.table import Answers, OpenList, table_of
+from anykg.answers.work import Subject
+from anykg.cluster import Cluster, connected
 from anykg.errors import ConfigError, InputError, SettingError
 from anykg.evaluation.protocol import Target
-from anykg.evaluation.ranking import Best, Limits, best_answers, deduplicate
+from anykg.evaluation.ranking import Best, Limits, deduplicate
 from anykg.graph.graph import RELATION, KnowledgeGraph
 from anykg.io.catalog import GraphLike
 from anykg.models.base import LinkPredictor
@@ -45,6 +48,7 @@ def predict(
     calibrated: bool = False,
     strict: bool = False,
     model: ModelLike = DEFAULT_MODEL,
+    cluster: Cluster | str | None = None,
     progress: Progress = ignore,
 ) -> Answers:
     """Return the k best answers to one question, or to each of several.
@@ -68,6 +72,7 @@ def predict(
             others, a tenth of all facts is taken to be missing.
         strict: Raise at the first of several questions that cannot be asked, instead of listing them in `skipped`.
         model: A model, the name of a shipped one, a folder, or a hub id.
+        cluster: Address of a Ray cluster to ask on: "auto", HOST:PORT, or "local" for all cores of this machine.
         progress: Called with (done, total) questions.
     """
     if k < 1:
@@ -84,10 +89,13 @@ def predict(
     usable = np.flatnonzero((ids >= 0).any(1))
     first = usable[np.sort(deduplicate(ids[usable]).first)]
     limits = limits_of(loaded, ids[first], candidates, like_tails)
-    best = best_answers(scorer, loaded, ids[first], k=k, known=known, limits=limits, progress=progress)
+    with connected(cluster) as workers:
+        best = ask_many(
+            Subject(loaded, scorer), ids[first], k=k, known=known, limits=limits, cluster=workers, progress=progress
+        )
+        stated = probabilities(scorer, loaded, ids[first], best, progress, cluster=workers) if calibrated else None
     measure, none = {"score": best.scores}, np.full(len(first), np.nan)
-    if calibrated:
-        stated = probabilities(scorer, loaded, ids[first], best, progress)
+    if stated is not None:
         measure = {"probability": stated.answers}
         none = stated.none if candidates is None and not like_tails else none
     columns = measure | {"rank": best.ranks, "known": best.known}
@@ -125,7 +133,13 @@ class Stated(NamedTuple):
 
 
 def probabilities(
-    model: LinkPredictor, graph: KnowledgeGraph, asked: np.ndarray, best: Best, progress: Progress = ignore
+    model: LinkPredictor,
+    graph: KnowledgeGraph,
+    asked: np.ndarray,
+    best: Best,
+    progress: Progress = ignore,
+    *,
+    cluster: Cluster | None = None,
 ) -> Stated:
     """Probabilities of the best answers to questions asked [Q, 3], and that there is no further answer.
 
@@ -139,7 +153,7 @@ def probabilities(
         mine = np.flatnonzero(questions[best.questions])
         if not len(mine):
             continue
-        found = calibration_of(model, graph, task, progress)
+        found = calibration_of(model, graph, task, progress, cluster=cluster)
         evidence = evidence_of(best, columns[best.questions], graph.num_relations).take(mine)
         result[mine] = found.probabilities(evidence, list(graph.relations))
         novel = evidence.take(np.flatnonzero(~best.known[mine]))

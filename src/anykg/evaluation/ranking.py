@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-import psutil
 import torch
 from torch import Tensor
 
@@ -23,6 +22,9 @@ from anykg.progress import Progress, ignore
 
 SCORES_AT_ONCE = 1 << 22
 """Scores held at a time when all candidates are scored: a few MB, and a step of the progress bar often enough."""
+MEMORY = 1 << 30
+"""Bytes for the candidates that are scored at once. A fixed number: other batches round differently, and the same
+question is to have the same score on every machine."""
 BYTES_PER_SCORE = 2048
 """Upper bound on the memory for one candidate: a few hundred floats in models that build a row for each."""
 
@@ -242,12 +244,17 @@ def best_answers(
         parts.append(_best_of(chunk, graph, distinct.questions, k, known=known, limits=limits))
         done += len(chunk.rows)
         progress(done, len(distinct.questions))
+    return by_question(parts, distinct.which)
+
+
+def by_question(parts: list[Best], which: np.ndarray) -> Best:
+    """The answers to questions [Q], in their order, from answers to distinct ones, of which row i asks which[i]."""
     found = _joined(parts)
     order = np.argsort(found.questions, kind="stable")
-    starts = np.searchsorted(found.questions[order], np.arange(len(distinct.questions) + 1))
-    counts = (starts[1:] - starts[:-1])[distinct.which]
-    rows = np.repeat(np.arange(len(questions)), counts)
-    at = order[np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts) + starts[distinct.which][rows]]
+    starts = np.searchsorted(found.questions[order], np.arange(int(which.max(initial=-1)) + 2))
+    counts = (starts[1:] - starts[:-1])[which]
+    rows = np.repeat(np.arange(len(which)), counts)
+    at = order[np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts) + starts[which][rows]]
     return Best(rows, *(column[at] for column in found[1:]))
 
 
@@ -414,8 +421,8 @@ def _chunk_size(graph: KnowledgeGraph, column: int) -> int:
 
 
 def _fitting(width: int) -> int:
-    """How many rows of so many scores fit in a quarter of the free memory."""
-    return max(1, int(psutil.virtual_memory().available / 4 / BYTES_PER_SCORE / max(width, 1)))
+    """How many rows of so many scores fit in `MEMORY`."""
+    return max(1, MEMORY // BYTES_PER_SCORE // max(width, 1))
 
 
 def _runs(first: np.ndarray, second: np.ndarray, width: int) -> Iterator[np.ndarray]:
