@@ -194,8 +194,8 @@ def _elsewhere(
     ):
         if done.lost:
             raise ConfigError(
-                f"--cluster: part {done.arguments[3] + 1} of {len(parts)} lost its worker {RETRIES + 1} times, maybe for "
-                "lack of memory; give Ray fewer CPUs on each machine and run the command again to resume."
+                f"--cluster: part {done.arguments[3] + 1} of {len(parts)} lost its worker {RETRIES + 1} times, maybe "
+                "for lack of memory; give Ray fewer CPUs on each machine and run the command again to resume."
             )
         yield done.arguments[3], done.result
 

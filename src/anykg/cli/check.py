@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from anykg.cli.evaluate import TaskName
-from anykg.cli.options import DataDir, Device, GraphName, JsonOut, Text, Trust
+from anykg.cli.options import ClusterAddress, DataDir, Device, GraphName, JsonOut, Text, Trust
 from anykg.cli.output import TextFormat
 from anykg.cli.reading import Reading, takes_reading
 
@@ -57,6 +57,7 @@ def check(
     output: Text = TextFormat.TABLE,
     out: JsonOut = None,
     device: Device = "cpu",
+    cluster: ClusterAddress = None,
     *,
     reading: Reading,
     data_dir: DataDir = None,
@@ -77,7 +78,17 @@ def check(
     for name, scorer in scorers.items():
         with progress_bar(f"checking {name}") as advance:
             reports.append(
-                run(loaded, model=scorer, task=task.value, facts=facts, seed=seed, name=name, fit=fit, progress=advance)
+                run(
+                    loaded,
+                    model=scorer,
+                    task=task.value,
+                    facts=facts,
+                    seed=seed,
+                    name=name,
+                    fit=fit,
+                    cluster=cluster,
+                    progress=advance,
+                )
             )
     result: Result = compare(reports, seed) if len(reports) > 1 else reports[0]
     if out:

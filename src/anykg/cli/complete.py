@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from anykg.cli.options import DataDir, Device, GraphName, ModelName, Rows, RowsOut, Trust
+from anykg.cli.options import ClusterAddress, DataDir, Device, GraphName, ModelName, Rows, RowsOut, Trust
 from anykg.cli.reading import Reading, takes_reading
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ Examples:
   anykg complete facts.tsv --min-probability 0.5 --per-entity 5 --per-relation 100
 
   anykg complete atlas --heads Kosovo --top 10
+
+  anykg complete facts.anykg --cluster auto --out new.tsv
 """
 
 LONG = 600
@@ -66,6 +68,7 @@ def complete(
     format: Rows = None,
     out: RowsOut = None,
     device: Device = "cpu",
+    cluster: ClusterAddress = None,
     *,
     reading: Reading,
     data_dir: DataDir = None,
@@ -93,6 +96,7 @@ def complete(
             calibrated=calibrated,
             missing=missing,
             state=state,
+            cluster=cluster,
             announce=lambda estimate: note(_announcement(estimate)),
             progress=advance,
         )

@@ -20,3 +20,11 @@ Rows = Annotated[RowFormat | None, typer.Option("--format", help="Output format;
 Text = Annotated[TextFormat, typer.Option("--format", help="Output format.")]
 RowsOut = Annotated[Path | None, typer.Option(help="Write to a .tsv, .csv, .json, .jsonl, .parquet or .nt file.")]
 JsonOut = Annotated[Path | None, typer.Option(help="Also write the result to this JSON file.")]
+ClusterAddress = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster",
+        help="Work on the Ray cluster at this address: auto, HOST:PORT, or local for all cores of this machine.",
+        metavar="ADDRESS",
+    ),
+]

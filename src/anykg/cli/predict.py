@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from anykg.cli.options import DataDir, Device, GraphName, ModelName, Rows, RowsOut, Trust
+from anykg.cli.options import ClusterAddress, DataDir, Device, GraphName, ModelName, Rows, RowsOut, Trust
 from anykg.cli.reading import Reading, takes_reading
 
 EXAMPLES = """
@@ -54,6 +54,7 @@ def predict(
     format: Rows = None,
     out: RowsOut = None,
     device: Device = "cpu",
+    cluster: ClusterAddress = None,
     *,
     reading: Reading,
     data_dir: DataDir = None,
@@ -82,6 +83,7 @@ def predict(
             calibrated=calibrated,
             strict=strict,
             model=scorer,
+            cluster=cluster,
             progress=advance,
         )
     nothing = "all candidates are known facts; --known shows them" if novel_only else "there are no candidates"

@@ -13,6 +13,7 @@ import numpy as np
 import psutil
 import pytest
 
+from anykg.answers.audit import audit
 from anykg.answers.check import check
 from anykg.answers.complete import complete
 from anykg.answers.predict import predict
@@ -71,6 +72,9 @@ def test_every_command_answers_the_same(cluster: Cluster) -> None:
     assert checked[0].to_json() == checked[1].to_json()
     found = [complete(graph, model="popularity", count=80, cluster=where) for where in (None, cluster)]
     assert found[0].to_polars().equals(found[1].to_polars())
+    judged = [audit(graph, folds=3, epochs=2, cluster=where) for where in (None, cluster)]
+    assert np.array_equal(judged[0].log_odds, judged[1].log_odds)
+    assert judged[0].to_polars().equals(judged[1].to_polars())
     assert not list((Path(os.environ["XDG_CACHE_HOME"]) / "anykg" / "work").glob("*")), "nothing is left behind"
 
 
