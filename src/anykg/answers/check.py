@@ -27,6 +27,7 @@ from anykg.answers.training_data import trained_on
 from anykg.errors import DataError, InputError, SettingError
 from anykg.evaluation.metrics import HITS
 from anykg.evaluation.protocol import Target
+from anykg.evaluation.reading import note_on
 from anykg.evaluation.strata import STRATA
 from anykg.graph.graph import COLUMNS, RELATION, KnowledgeGraph
 from anykg.graph.schema import redundant_relations
@@ -61,6 +62,7 @@ def check(
     name: str | None = None,
     floors: bool = True,
     fit: float | None = None,
+    budget: int | None = None,
     progress: Progress = ignore,
 ) -> Report:
     """Hide facts of a graph, ask a model for them, and keep the curve that turns its scores into probabilities.
@@ -74,6 +76,7 @@ def check(
         name: What to call the model.
         floors: Ask popularity and PageRank too.
         fit: Also fit a model for so many minutes to the graph without the hidden facts, to see what that brings.
+        budget: How many facts near the entities of a question are read to answer it, as in `predict`.
         progress: Called with (done, total) questions.
     """
     if task not in FACTS:
@@ -98,11 +101,11 @@ def check(
         )
     else:
         rounds = hide(loaded, wanted, seed) if fit is None else [_hide_once(loaded, wanted, seed)]
-        found = ask_back(scorer, rounds, task, alike, progress)
+        found = ask_back(scorer, rounds, task, alike, progress, budget)
         share = len(rounds[0][1]) / len(loaded)
         everything = np.ones(len(found.ranks), bool)
         others = tuple(
-            _part(floor, ask_back(load_model(floor), rounds, task, alike), everything, seed)
+            _part(floor, ask_back(load_model(floor), rounds, task, alike, budget=budget), everything, seed)
             for floor in (FLOORS if floors else ())
         )
         after_fit = None if fit is None else _after_fitting(scorer, rounds, task, alike, fit, seed)
@@ -138,8 +141,8 @@ def check(
         per_fact=_by_fact(found, everything)[0]["mrr"],
     )
     warnings = _warnings(loaded, report, alike, len(np.unique(found.facts, axis=0)) if fitted else wanted)
-    seen = trained_on(scorer, loaded, info.name)
-    warnings += [seen] if seen else []
+    notes = (trained_on(scorer, loaded, info.name), note_on(loaded, budget, "each question's entities"))
+    warnings += [note for note in notes if note]
     if better_kept and kept is not None:
         warnings.append(
             f"`predict --calibrated` keeps using the curve of an earlier check with {kept.answers:,} answers."

@@ -34,7 +34,7 @@ from anykg.answers.proposals import Proposals, backwards, ends, judged, proposal
 from anykg.answers.table import Answers, table_of
 from anykg.atomic import atomic_path
 from anykg.errors import ConfigError, DataError, InputError, Interrupted, SettingError
-from anykg.evaluation.ranking import best_answers, encode, scored
+from anykg.evaluation.reading import best_answers, encode, note_on
 from anykg.graph.graph import HEAD, RELATION, TAIL, KnowledgeGraph
 from anykg.graph.schema import symmetric_relations
 from anykg.io.catalog import GraphLike
@@ -133,6 +133,7 @@ class _Search:
     """None to rank by scores."""
     proposals: Proposals | None
     missing: float
+    budget: int | None
     mirrored: np.ndarray
     pool: int
 
@@ -149,6 +150,7 @@ def complete(
     per_entity: int | None = None,
     calibrated: bool = True,
     missing: float = MISSING,
+    budget: int | None = None,
     state: Path | str | None = None,
     announce: Callable[[Estimate], None] | None = None,
     progress: Progress = ignore,
@@ -169,6 +171,7 @@ def complete(
         calibrated: Rank by probability; a model that was not calibrated on this graph is checked first. Otherwise by
             the model's score plus the logarithm of the chance that a fact is missing, as column `score`.
         missing: Share of all facts that is assumed to be missing.
+        budget: How many facts near the entities of a question are read to answer it, as in `predict`.
         state: A file that keeps what was found, so that an interrupted run can be resumed.
         announce: Called with an estimate of the work before it starts.
         progress: Called with (done, total) questions.
@@ -190,9 +193,11 @@ def complete(
     )
     if not len(asked):
         raise DataError("Nothing to complete: none of the relations has a fact.")
-    made_for = _digest(loaded, scorer, selection.pool, asked, f"{calibrated} {missing}")
+    made_for = _digest(loaded, scorer, selection.pool, asked, f"{calibrated} {missing} {budget}")
     before = _load(path, made_for) or _Found(np.zeros((0, 3), np.int64), np.zeros(0), 0)
-    search = _search(loaded, scorer, asked[before.done :], selection.pool, calibrated, missing, len(asked), announce)
+    search = _search(
+        loaded, scorer, asked[before.done :], selection.pool, calibrated, missing, budget, len(asked), announce
+    )
     found = _ask(search, asked, before, path, made_for, progress)
     rows = selection.rows(found.facts, found.values)
     values = found.values[rows].astype(np.float32)
@@ -200,7 +205,10 @@ def complete(
     extra: dict[str, Any] = {"questions": len(asked)}
     if calibrated:
         extra |= {"expected": float(values.sum()), "missing": missing}
-    return table_of(loaded, found.facts[rows], columns, command="complete", info=info, model=name, extra=extra)
+    note = note_on(loaded, budget, "each question's entities")
+    warnings = () if note is None else (note,)
+    facts = found.facts[rows]
+    return table_of(loaded, facts, columns, command="complete", info=info, model=name, extra=extra, warnings=warnings)
 
 
 def _search(
@@ -210,11 +218,12 @@ def _search(
     pool: int,
     calibrated: bool,
     missing: float,
+    budget: int | None,
     total: int,
     announce: Callable[[Estimate], None] | None,
 ) -> _Search:
     """Encode the graph, say how long it will take, and calibrate the model if it is not."""
-    encoded = encode(model, graph)
+    encoded = encode(model, graph, budget)
     kept = None
     if calibrated:
         kept = kept_calibration(model, graph, "node")
@@ -224,14 +233,14 @@ def _search(
                 "by scores instead (calibrated=False, or --scores on the command line)."
             )
     if announce:
-        seconds = _seconds(model, graph, asked, encoded)
+        seconds = _seconds(model, graph, asked, encoded, budget)
         check = CHECKED * seconds / max(len(asked), 1) if calibrated and kept is None else 0.0
         announce(Estimate(total, total - len(asked), seconds, check))
     found = None
     if calibrated:
         kept = kept or calibration_of(model, graph, "node", announce=False)
-        found = proposals_of(model, graph, kept, missing)
-    return _Search(graph, model, encoded, kept, found, missing, graph.derive(symmetric_relations), pool)
+        found = proposals_of(model, graph, kept, missing, budget=budget)
+    return _Search(graph, model, encoded, kept, found, missing, budget, graph.derive(symmetric_relations), pool)
 
 
 def _ask(
@@ -260,7 +269,7 @@ def _ask(
 def _best_of(search: _Search, asked: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The best new facts [A, 3] among the answers to some questions, and their probabilities or scores [A]."""
     graph = search.graph
-    best = best_answers(search.model, graph, asked, k=PER_QUESTION, encoded=search.encoded)
+    best = best_answers(search.model, graph, asked, k=PER_QUESTION, encoded=search.encoded, budget=search.budget)
     columns = np.argmin(asked, axis=1)[best.questions]  # -1 is what is asked for
     if search.calibration is None:
         start, end = ends(graph, best, columns, search.missing)
@@ -285,16 +294,14 @@ def _merged(
     return _Found(facts[keep], values[keep], done)
 
 
-def _seconds(model: LinkPredictor, graph: KnowledgeGraph, asked: np.ndarray, encoded: Any) -> float:
+def _seconds(model: LinkPredictor, graph: KnowledgeGraph, asked: np.ndarray, encoded: Any, budget: int | None) -> float:
     """About how long the questions take, from timing a few of them."""
     if not len(asked):
         return 0.0
     some = asked[np.linspace(0, len(asked) - 1, min(PROBE, len(asked))).astype(int)]
-    for _ in scored(model, graph, some[:1], encoded):  # kernels are loaded by the first
-        pass
+    best_answers(model, graph, some[:1], encoded=encoded, budget=budget)  # kernels are loaded by the first
     started = time.monotonic()
-    for _ in scored(model, graph, some, encoded):
-        pass
+    best_answers(model, graph, some, encoded=encoded, budget=budget)
     return (time.monotonic() - started) / len(some) * len(asked)
 
 

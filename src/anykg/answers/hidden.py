@@ -14,7 +14,7 @@ import numpy as np
 from anykg.answers.calibration import Evidence, evidence_of, group_of
 from anykg.errors import DataError
 from anykg.evaluation.protocol import PROTOCOLS, Target
-from anykg.evaluation.ranking import encode, rank_facts
+from anykg.evaluation.reading import encode, rank_facts
 from anykg.evaluation.strata import half_links
 from anykg.graph.graph import HEAD, RELATION, TAIL, KnowledgeGraph
 from anykg.models.base import LinkPredictor
@@ -119,6 +119,7 @@ def ask_back(
     task: Target,
     twins: np.ndarray,
     progress: Progress = ignore,
+    budget: int | None = None,
 ) -> Recovery:
     """Ask for both ends (or the relation) of every hidden fact.
 
@@ -128,10 +129,10 @@ def ask_back(
     total, done = len(columns) * sum(len(hidden) for _, hidden in rounds), 0
     parts: list[Recovery] = []
     for rest, hidden in rounds:
-        encoded = encode(model, rest)
+        encoded = encode(model, rest, budget)
         for column in columns:
             part = after(progress, done, total)
-            parts.append(_ask(model, rest, hidden, column, twins, len(parts), encoded, part))
+            parts.append(_ask(model, rest, hidden, column, twins, len(parts), encoded, part, budget))
             done += len(hidden)
     fields = {name: np.concatenate([getattr(part, name) for part in parts]) for name in Recovery.__dataclass_fields__}
     return Recovery(**fields)
@@ -146,10 +147,13 @@ def _ask(
     number: int,
     encoded: object,
     progress: Progress,
+    budget: int | None,
 ) -> Recovery:
     facts = hidden.triplets.astype(np.int64)
     known = rest.union(hidden)
-    found = rank_facts(model, rest, facts, column, known=known, encoded=encoded, best=TOP, progress=progress)
+    found = rank_facts(
+        model, rest, facts, column, known=known, encoded=encoded, best=TOP, budget=budget, progress=progress
+    )
     assert found.best is not None
     answers = np.full(int(found.questions.max(initial=-1)) + 1, -1)
     first = found.best.ranks == 1

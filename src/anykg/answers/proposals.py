@@ -34,7 +34,8 @@ from anykg.answers.fitted import has_seen
 from anykg.answers.hidden import hide_together
 from anykg.answers.missing import chance_at, chance_of_missing
 from anykg.atomic import write_json
-from anykg.evaluation.ranking import Best, best_answers, encode
+from anykg.evaluation.ranking import Best
+from anykg.evaluation.reading import best_answers
 from anykg.graph.graph import HEAD, RELATION, TAIL, KnowledgeGraph
 from anykg.graph.schema import one_way_relations
 from anykg.models.base import LinkPredictor
@@ -150,7 +151,12 @@ def _log_odds(values: np.ndarray) -> np.ndarray:
 
 
 def proposals_of(
-    model: LinkPredictor, graph: KnowledgeGraph, known: Calibration, share: float, progress: Progress = ignore
+    model: LinkPredictor,
+    graph: KnowledgeGraph,
+    known: Calibration,
+    share: float,
+    progress: Progress = ignore,
+    budget: int | None = None,
 ) -> Proposals | None:
     """What an earlier run has learnt, or what is learnt now; None if the model has seen the graph, or of too few facts.
 
@@ -160,6 +166,7 @@ def proposals_of(
         known: The model's calibration on it.
         share: Share of the facts to hide.
         progress: Called with (done, total) questions.
+        budget: How many facts are read for a question, as in `predict`.
     """
     if has_seen(model, graph):
         return None
@@ -170,7 +177,7 @@ def proposals_of(
     rest, hidden = hide_together(graph, share, seed=0)
     asked = questions_of(rest, None, None)
     asked = asked[np.sort(generator(0, "proposals").permutation(len(asked))[:QUESTIONS])]
-    best = best_answers(model, rest, asked, k=ANSWERS, encoded=encode(model, rest), progress=progress)
+    best = best_answers(model, rest, asked, k=ANSWERS, budget=budget, progress=progress)
     columns = np.argmin(asked, axis=1)[best.questions]
     evidence = evidence_of(best, columns, graph.num_relations)
     start, end = ends(rest, best, columns, share)
