@@ -9,7 +9,7 @@ import numpy as np
 from anykg.answers.calibration import digest_of
 from anykg.answers.work import SLICE, Arrays, Store, Subject, results
 from anykg.cluster import Cluster
-from anykg.evaluation.ranking import Best, Limits, best_answers, by_question, deduplicate
+from anykg.evaluation.ranking import Best, Limits, deduplicate, in_order
 from anykg.graph.graph import HEAD, RELATION, TAIL
 from anykg.progress import Progress, after, ignore
 
@@ -37,13 +37,13 @@ def ask_many(
 ) -> Best:
     """As `best_answers` of the subject, without the facts at rows `hidden`, with slices of the questions as parts."""
     distinct = deduplicate(questions)
-    order = in_order(distinct.questions)
+    order = asking_order(distinct.questions)
     slices = [order[start : start + SLICE] for start in range(0, len(order), SLICE)]
     parts = [(distinct.questions[rows],) for rows in slices]
     common = Asked(k, known, limits, hidden)
     store = None
     if cluster is not None:
-        whom = subject.graph.digest, digest_of(subject.model)
+        whom = subject.graph.digest, digest_of(subject.model), subject.budget
         store = Store("ask", *whom, k, known, *vars(limits).values(), hidden, questions)
     answers = results(best_part, subject, parts, common=common, cluster=cluster, store=store)
     found, done = [], 0
@@ -53,7 +53,7 @@ def ask_many(
         found.append(best._replace(questions=rows[best.questions]))
         done += len(rows)
         progress(done, len(order))
-    return by_question(found, distinct.which)
+    return in_order(found, distinct)
 
 
 def best_part(subject: Subject, asked: Asked, questions: np.ndarray) -> Arrays:
@@ -61,20 +61,12 @@ def best_part(subject: Subject, asked: Asked, questions: np.ndarray) -> Arrays:
     progress = subject.progress
     if asked.hidden is not None:
         subject = subject.without(asked.hidden)
-    best = best_answers(
-        subject.model,
-        subject.graph,
-        questions,
-        k=asked.k,
-        known=asked.known,
-        limits=asked.limits,
-        encoded=subject.encoded,
-        progress=progress,
-    )
-    return best._asdict()
+    return subject.best_answers(
+        questions, k=asked.k, known=asked.known, limits=asked.limits, progress=progress
+    )._asdict()
 
 
-def in_order(questions: np.ndarray) -> np.ndarray:
+def asking_order(questions: np.ndarray) -> np.ndarray:
     """The order [Q] in which questions are scored: by what is asked for, then by relation."""
     column = np.array([1, 2, 0])[np.argmin(questions, axis=1)]  # TAIL, HEAD, RELATION
     return np.lexsort((questions[:, TAIL], questions[:, HEAD], questions[:, RELATION], column))

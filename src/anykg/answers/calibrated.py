@@ -12,7 +12,7 @@ from anykg.answers import calibration
 from anykg.answers.check import FACTS, check
 from anykg.cluster import Cluster
 from anykg.evaluation.protocol import Target
-from anykg.evaluation.ranking import best_answers
+from anykg.evaluation.reading import best_answers
 from anykg.graph.graph import RELATION, TAIL, KnowledgeGraph
 from anykg.models.base import LinkPredictor
 from anykg.progress import Progress, ignore

@@ -28,6 +28,7 @@ from anykg.cluster import Cluster, connected
 from anykg.errors import DataError, InputError, SettingError
 from anykg.evaluation.metrics import HITS
 from anykg.evaluation.protocol import Target
+from anykg.evaluation.reading import note_on
 from anykg.evaluation.strata import STRATA
 from anykg.graph.graph import COLUMNS, RELATION, KnowledgeGraph
 from anykg.graph.schema import redundant_relations
@@ -62,6 +63,7 @@ def check(
     name: str | None = None,
     floors: bool = True,
     fit: float | None = None,
+    budget: int | None = None,
     cluster: Cluster | str | None = None,
     progress: Progress = ignore,
 ) -> Report:
@@ -76,6 +78,7 @@ def check(
         name: What to call the model.
         floors: Ask popularity and PageRank too.
         fit: Also fit a model for so many minutes to the graph without the hidden facts, to see what that brings.
+        budget: How many facts near the entities of a question are read to answer it, as in `predict`.
         cluster: Address of a Ray cluster to ask on: "auto", HOST:PORT, or "local" for all cores of this machine.
         progress: Called with (done, total) questions.
     """
@@ -104,7 +107,7 @@ def check(
         share = len(rounds[0][1]) / len(loaded)
         with connected(cluster) as workers:
             found, *asked_floors = [
-                ask_back(one, rounds, task, alike, shown, whole=loaded, cluster=workers)
+                ask_back(one, rounds, task, alike, shown, whole=loaded, budget=budget, cluster=workers)
                 for one, shown in [(scorer, progress), *((load_model(floor), ignore) for floor in FLOORS if floors)]
             ]
         everything = np.ones(len(found.ranks), bool)
@@ -144,8 +147,8 @@ def check(
         per_fact=_by_fact(found, everything)[0]["mrr"],
     )
     warnings = _warnings(loaded, report, alike, len(np.unique(found.facts, axis=0)) if fitted else wanted)
-    seen = trained_on(scorer, loaded, info.name)
-    warnings += [seen] if seen else []
+    notes = (trained_on(scorer, loaded, info.name), note_on(loaded, budget, "each question's entities"))
+    warnings += [note for note in notes if note]
     if better_kept and kept is not None:
         warnings.append(
             f"`predict --calibrated` keeps using the curve of an earlier check with {kept.answers:,} answers."

@@ -36,7 +36,7 @@ from anykg.answers.work import SLICE, Arrays, Subject, results
 from anykg.atomic import atomic_path
 from anykg.cluster import Cluster, connected
 from anykg.errors import ConfigError, DataError, InputError, Interrupted, SettingError
-from anykg.evaluation.ranking import best_answers, scored
+from anykg.evaluation.reading import note_on
 from anykg.graph.graph import HEAD, RELATION, TAIL, KnowledgeGraph
 from anykg.graph.schema import symmetric_relations
 from anykg.io.catalog import GraphLike
@@ -147,6 +147,7 @@ def complete(
     per_entity: int | None = None,
     calibrated: bool = True,
     missing: float = MISSING,
+    budget: int | None = None,
     state: Path | str | None = None,
     cluster: Cluster | str | None = None,
     announce: Callable[[Estimate], None] | None = None,
@@ -168,6 +169,7 @@ def complete(
         calibrated: Rank by probability; a model that was not calibrated on this graph is checked first. Otherwise by
             the model's score plus the logarithm of the chance that a fact is missing, as column `score`.
         missing: Share of all facts that is assumed to be missing.
+        budget: How many facts near the entities of a question are read to answer it, as in `predict`.
         state: A file that keeps what was found, so that an interrupted run can be resumed.
         cluster: Address of a Ray cluster to work on: "auto", HOST:PORT, or "local" for all cores of this machine.
         announce: Called with an estimate of the work before it starts.
@@ -190,9 +192,9 @@ def complete(
     )
     if not len(asked):
         raise DataError("Nothing to complete: none of the relations has a fact.")
-    made_for = _digest(loaded, scorer, selection.pool, asked, f"{calibrated} {missing}")
+    made_for = _digest(loaded, scorer, selection.pool, asked, f"{calibrated} {missing} {budget}")
     before = _load(path, made_for) or _NOTHING
-    subject = Subject(loaded, scorer)
+    subject = Subject(loaded, scorer, budget)
     with connected(cluster) as workers:
         judging = _judging(subject, asked, before.done, selection.pool, calibrated, missing, workers, announce)
         found = _ask(subject, judging, asked, before, path, made_for, workers, progress)
@@ -202,7 +204,10 @@ def complete(
     extra: dict[str, Any] = {"questions": len(asked)}
     if calibrated:
         extra |= {"expected": float(values.sum()), "missing": missing}
-    return table_of(loaded, found.facts[rows], columns, command="complete", info=info, model=name, extra=extra)
+    note = note_on(loaded, budget, "each question's entities")
+    warnings = () if note is None else (note,)
+    facts = found.facts[rows]
+    return table_of(loaded, facts, columns, command="complete", info=info, model=name, extra=extra, warnings=warnings)
 
 
 def _judging(
@@ -232,7 +237,7 @@ def _judging(
     found = None
     if calibrated:
         kept = kept or calibration_of(model, graph, "node", announce=False, cluster=cluster)
-        found = proposals_of(model, graph, kept, missing, cluster=cluster)
+        found = proposals_of(model, graph, kept, missing, budget=subject.budget, cluster=cluster)
     return Judging(kept, found, missing, pool)
 
 
@@ -271,7 +276,7 @@ def _ask(
 def propose(subject: Subject, judging: Judging, asked: np.ndarray) -> Arrays:
     """The best new facts [A, 3] among the answers to a slice of questions, and their probabilities or scores [A]."""
     graph = subject.graph
-    best = best_answers(subject.model, graph, asked, k=PER_QUESTION, encoded=subject.encoded)
+    best = subject.best_answers(asked, k=PER_QUESTION)
     columns = np.argmin(asked, axis=1)[best.questions]  # -1 is what is asked for
     if judging.calibration is None:
         start, end = ends(graph, best, columns, judging.missing)
@@ -302,13 +307,10 @@ def _seconds(subject: Subject, asked: np.ndarray) -> float:
     """About how long the questions take, from timing a few of them."""
     if not len(asked):
         return 0.0
-    model, graph = subject.model, subject.graph
     some = asked[np.linspace(0, len(asked) - 1, min(PROBE, len(asked))).astype(int)]
-    for _ in scored(model, graph, some[:1], subject.encoded):  # kernels are loaded by the first
-        pass
+    subject.best_answers(some[:1])  # kernels are loaded by the first
     started = time.monotonic()
-    for _ in scored(model, graph, some, subject.encoded):
-        pass
+    subject.best_answers(some)
     return (time.monotonic() - started) / len(some) * len(asked)
 
 

@@ -13,13 +13,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from anykg.answers.asking import in_order
+from anykg.answers.asking import asking_order
 from anykg.answers.calibration import Evidence, digest_of, evidence_of, group_of
 from anykg.answers.work import SLICE, Arrays, Store, Subject, results
 from anykg.cluster import Cluster
 from anykg.errors import DataError
 from anykg.evaluation.protocol import PROTOCOLS, Target
-from anykg.evaluation.ranking import deduplicate, questions_about, rank_facts
+from anykg.evaluation.ranking import deduplicate, questions_about
+from anykg.evaluation.reading import rank_facts
 from anykg.evaluation.strata import half_links
 from anykg.graph.graph import HEAD, RELATION, TAIL, KnowledgeGraph
 from anykg.models.base import LinkPredictor
@@ -134,12 +135,13 @@ def ask_back(
     progress: Progress = ignore,
     *,
     whole: KnowledgeGraph | None = None,
+    budget: int | None = None,
     cluster: Cluster | None = None,
 ) -> Recovery:
     """Ask for both ends (or the relation) of every hidden fact, a slice of the questions at a time.
 
     `twins` [T, 2] are pairs of relations that duplicate or invert each other; r + R is the inverse of r. `whole` is the
-    graph that the rounds were drawn from, and `cluster` where to ask.
+    graph that the rounds were drawn from, `budget` how many facts are read for a question, and `cluster` where to ask.
     """
     rest, hidden = rounds[0]
     whole = rest.union(hidden) if whole is None else whole
@@ -150,8 +152,8 @@ def ask_back(
         for column in ((RELATION,) if task == "relation" else (TAIL, HEAD))
         for facts, questions in _slices(whole.triplets[rows[number]], column)
     ]
-    common, subject = Hiding(rows, twins), Subject(whole, model)
-    store = None if cluster is None else Store("check", whole.digest, digest_of(model), task, *rows, twins)
+    common, subject = Hiding(rows, twins), Subject(whole, model, budget)
+    store = None if cluster is None else Store("check", whole.digest, digest_of(model), task, budget, *rows, twins)
     answers = results(rank_part, subject, [part[:3] for part in slices], common=common, cluster=cluster, store=store)
     total, done = sum(len(facts) for _, _, facts, _ in slices), 0
     parts: dict[tuple[int, int], list[Arrays]] = {}
@@ -171,7 +173,7 @@ def ask_back(
 def _slices(facts: np.ndarray, column: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Facts [F, 3] that ask the same questions together: rows of the facts, and the numbers of their questions."""
     distinct = deduplicate(questions_about(facts, column))
-    order = in_order(distinct.questions)
+    order = asking_order(distinct.questions)
     for start in range(0, len(order), SLICE):
         questions = np.sort(order[start : start + SLICE])
         yield np.flatnonzero(np.isin(distinct.which, questions)), questions
@@ -190,6 +192,7 @@ def rank_part(subject: Subject, hiding: Hiding, number: int, column: int, rows: 
         known=whole,
         encoded=rest.encoded,
         best=TOP,
+        budget=subject.budget,
         progress=progress,
     )
     best = found.best

@@ -26,6 +26,7 @@ from anykg.cluster import Cluster, connected
 from anykg.errors import ConfigError, InputError, SettingError
 from anykg.evaluation.protocol import Target
 from anykg.evaluation.ranking import Best, Limits, deduplicate
+from anykg.evaluation.reading import note_on
 from anykg.graph.graph import RELATION, KnowledgeGraph
 from anykg.io.catalog import GraphLike
 from anykg.models.base import LinkPredictor
@@ -47,6 +48,7 @@ def predict(
     like_tails: bool = False,
     calibrated: bool = False,
     strict: bool = False,
+    budget: int | None = None,
     model: ModelLike = DEFAULT_MODEL,
     cluster: Cluster | str | None = None,
     progress: Progress = ignore,
@@ -71,6 +73,9 @@ def predict(
             beyond the known answers, is an answer. A question without known answers is taken to have one somewhere; of
             others, a tenth of all facts is taken to be missing.
         strict: Raise at the first of several questions that cannot be asked, instead of listing them in `skipped`.
+        budget: How many facts near the entities of a question are read to answer it, 0 for all. By default all facts of
+            graphs up to 2,000,000 facts, and 200,000 of larger ones; a warning says so. Entities outside are no
+            answers.
         model: A model, the name of a shipped one, a folder, or a hub id.
         cluster: Address of a Ray cluster to ask on: "auto", HOST:PORT, or "local" for all cores of this machine.
         progress: Called with (done, total) questions.
@@ -81,7 +86,9 @@ def predict(
     if questions is not None and any(part is not None for part in given):
         raise ConfigError("Expected one question (head, relation, tail) or questions, found both.")
     if head is not None and relation is not None and tail is not None:
-        return score(graph, [(head, relation, tail)], model=model, calibrated=calibrated, progress=progress)
+        return score(
+            graph, [(head, relation, tail)], model=model, calibrated=calibrated, budget=budget, progress=progress
+        )
     asked = [Question.of(given)] if questions is None else as_questions(questions)
     loaded, info = graph_of(graph)
     scorer, name = model_of(model)
@@ -90,9 +97,8 @@ def predict(
     first = usable[np.sort(deduplicate(ids[usable]).first)]
     limits = limits_of(loaded, ids[first], candidates, like_tails)
     with connected(cluster) as workers:
-        best = ask_many(
-            Subject(loaded, scorer), ids[first], k=k, known=known, limits=limits, cluster=workers, progress=progress
-        )
+        subject = Subject(loaded, scorer, budget)
+        best = ask_many(subject, ids[first], k=k, known=known, limits=limits, cluster=workers, progress=progress)
         stated = probabilities(scorer, loaded, ids[first], best, progress, cluster=workers) if calibrated else None
     measure, none = {"score": best.scores}, np.full(len(first), np.nan)
     if stated is not None:
@@ -111,8 +117,19 @@ def predict(
         model=name,
         skipped=tuple(skipped),
         open_lists=_open_lists(asked, first, none) if calibrated else (),
-        warnings=(*(warnings if questions is not None else ()), *outgrown(scorer, loaded)),
+        warnings=(
+            *(warnings if questions is not None else ()),
+            *_note(loaded, asked[0] if questions is None else None, budget),
+            *outgrown(scorer, loaded),
+        ),
     )
+
+
+def _note(graph: KnowledgeGraph, question: Question | Skipped | None, budget: int | None) -> list[str]:
+    """How much of the graph was read, if not all."""
+    ends = [name for name in (question.head, question.tail) if name] if isinstance(question, Question) else []
+    note = note_on(graph, budget, " and ".join(ends) or "each question's entities")
+    return [] if note is None else [note]
 
 
 def outgrown(model: LinkPredictor, graph: KnowledgeGraph) -> list[str]:

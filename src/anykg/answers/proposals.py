@@ -159,6 +159,7 @@ def proposals_of(
     share: float,
     progress: Progress = ignore,
     *,
+    budget: int | None = None,
     cluster: Cluster | None = None,
 ) -> Proposals | None:
     """What an earlier run has learnt, or what is learnt now; None if the model has seen the graph, or of too few facts.
@@ -169,6 +170,7 @@ def proposals_of(
         known: The model's calibration on it.
         share: Share of the facts to hide.
         progress: Called with (done, total) questions.
+        budget: How many facts are read for a question, as in `predict`.
         cluster: Where to ask; None for here.
     """
     if has_seen(model, graph):
@@ -180,7 +182,7 @@ def proposals_of(
     rest, hidden = hide_together(graph, share, seed=0)
     asked = questions_of(rest, None, None)
     asked = asked[np.sort(generator(0, "proposals").permutation(len(asked))[:QUESTIONS])]
-    subject, rows = Subject(graph, model), graph.positions(hidden.triplets)
+    subject, rows = Subject(graph, model, budget), graph.positions(hidden.triplets)
     subject.without(rows, rest)
     best = ask_many(subject, asked, k=ANSWERS, hidden=rows, cluster=cluster, progress=progress)
     columns = np.argmin(asked, axis=1)[best.questions]

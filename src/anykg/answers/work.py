@@ -25,7 +25,8 @@ from anykg import __version__
 from anykg.atomic import atomic_path
 from anykg.cluster import RETRIES, Cluster, SharedFile
 from anykg.errors import ConfigError, DataError, Interrupted
-from anykg.evaluation.ranking import device_of, encode
+from anykg.evaluation.ranking import Best, device_of
+from anykg.evaluation.reading import best_answers, encode
 from anykg.graph.graph import KnowledgeGraph
 from anykg.models.base import LinkPredictor
 from anykg.progress import Progress, ignore
@@ -41,10 +42,10 @@ Arrays = dict[str, np.ndarray]
 
 
 class Subject:
-    """What work is about: a graph and a model."""
+    """What work is about: a graph, a model, and how many facts are read for a question (`evaluation.reading`)."""
 
-    def __init__(self, graph: KnowledgeGraph, model: LinkPredictor | None = None) -> None:
-        self.graph = graph
+    def __init__(self, graph: KnowledgeGraph, model: LinkPredictor | None = None, budget: int | None = None) -> None:
+        self.graph, self.budget = graph, budget
         self._model = model
         self._rest: tuple[str, Subject] | None = None
         self.progress: Progress = ignore
@@ -59,7 +60,11 @@ class Subject:
     @cached_property
     def encoded(self) -> Any:
         """The model's encoding of the graph."""
-        return encode(self.model, self.graph)
+        return encode(self.model, self.graph, self.budget)
+
+    def best_answers(self, questions: np.ndarray, **how: Any) -> Best:
+        """As `evaluation.reading.best_answers`."""
+        return best_answers(self.model, self.graph, questions, encoded=self.encoded, budget=self.budget, **how)
 
     def without(self, rows: np.ndarray, rest: KnowledgeGraph | None = None) -> Subject:
         """The same without the facts at rows [H], which are hidden; `rest` is that graph, if there is one already.
@@ -72,7 +77,7 @@ class Subject:
                 keep = np.ones(len(self.graph), bool)
                 keep[rows] = False
                 rest = self.graph.subset(keep)
-            self._rest = key, Subject(rest, self._model)
+            self._rest = key, Subject(rest, self._model, self.budget)
         return self._rest[1]
 
 
@@ -170,6 +175,7 @@ class Kit(NamedTuple):
     """Of graph and model: a worker keeps what it has opened."""
     model: tuple[bytes, bytes] | None
     """Description and weights."""
+    budget: int | None
     device: str
     threads: int
     versions: tuple[str, ...]
@@ -232,7 +238,9 @@ def _subject(kit: Kit) -> Subject:
         while len(_OPENED) > 1:
             _OPENED.pop(next(iter(_OPENED)))
         graph, _ = open_pack(kit.graph.here())
-        _OPENED[kit.digest] = Subject(graph, None if kit.model is None else _loaded(kit.model).to(kit.device))
+        _OPENED[kit.digest] = Subject(
+            graph, None if kit.model is None else _loaded(kit.model).to(kit.device), kit.budget
+        )
     return _OPENED[kit.digest]
 
 
@@ -242,7 +250,8 @@ def _kit(subject: Subject, cluster: Cluster) -> Kit:
     saved = None if model is None else _saved(model)
     device = "cpu" if model is None else str(device_of(model))
     content = blake2b(b"".join(saved or ()), digest_size=16).hexdigest()
-    return Kit(shared, f"{graph.digest} {content} {device}", saved, device, cluster.threads, _versions())
+    key = f"{graph.digest} {content} {device} {subject.budget}"
+    return Kit(shared, key, saved, subject.budget, device, cluster.threads, _versions())
 
 
 def _pack_of(graph: KnowledgeGraph) -> Path:

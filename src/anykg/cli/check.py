@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from anykg.cli.evaluate import TaskName
-from anykg.cli.options import ClusterAddress, DataDir, Device, GraphName, JsonOut, Text, Trust
+from anykg.cli.options import Budget, ClusterAddress, DataDir, Device, GraphName, JsonOut, Text, Trust
 from anykg.cli.output import TextFormat
 from anykg.cli.reading import Reading, takes_reading
 
@@ -53,6 +53,7 @@ def check(
         float | None,
         typer.Option(help="Also fit for so many minutes, to see what `anykg fit` would bring.", metavar="MINUTES"),
     ] = None,
+    budget: Budget = None,
     seed: Annotated[int, typer.Option(help="Seed for drawing the facts to hide.")] = 0,
     output: Text = TextFormat.TABLE,
     out: JsonOut = None,
@@ -87,6 +88,7 @@ def check(
                     name=name,
                     fit=fit,
                     cluster=cluster,
+                    budget=budget,
                     progress=advance,
                 )
             )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from anykg.cli.options import ClusterAddress, DataDir, Device, GraphName, ModelName, Rows, RowsOut, Trust
+from anykg.cli.options import Budget, ClusterAddress, DataDir, Device, GraphName, ModelName, Rows, RowsOut, Trust
 from anykg.cli.reading import Reading, takes_reading
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ def complete(
         bool, typer.Option("--calibrated/--scores", help="Rank by probability, or by the model's scores.")
     ] = True,
     missing: Annotated[float, typer.Option(help="Share of all facts that is assumed to be missing.")] = 0.1,
+    budget: Budget = None,
     model: ModelName = "anykg-base",
     format: Rows = None,
     out: RowsOut = None,
@@ -95,6 +96,7 @@ def complete(
             per_entity=per_entity,
             calibrated=calibrated,
             missing=missing,
+            budget=budget,
             state=state,
             cluster=cluster,
             announce=lambda estimate: note(_announcement(estimate)),

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from anykg.cli.options import ClusterAddress, DataDir, Device, GraphName, ModelName, Rows, RowsOut, Trust
+from anykg.cli.options import Budget, ClusterAddress, DataDir, Device, GraphName, ModelName, Rows, RowsOut, Trust
 from anykg.cli.reading import Reading, takes_reading
 
 EXAMPLES = """
@@ -47,6 +47,7 @@ def predict(
         bool, typer.Option("--like-tails", help="Only entities that already occur in that position of the relation.")
     ] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Stop at the first question with an unknown name.")] = False,
+    budget: Budget = None,
     model: ModelName = "anykg-base",
     calibrated: Annotated[
         bool, typer.Option("--calibrated", help="Probabilities instead of scores, calibrated by `anykg check`.")
@@ -82,6 +83,7 @@ def predict(
             like_tails=like_tails,
             calibrated=calibrated,
             strict=strict,
+            budget=budget,
             model=scorer,
             cluster=cluster,
             progress=advance,
