@@ -483,7 +483,7 @@ def _assemble(
     _keep_hidden(mixture, "hidden", learnt, run.rest)
     _keep_hidden(mixture, "hidden_relation", of_relations, None)
     lacks = run.graph.derive(missing_share) if run.missing is None else run.missing
-    found = {task: calibrated(mixture, run.graph, task, lacks).to_dict() for task in TASKS}
+    found: dict[str, Any] = {task: calibrated(mixture, run.graph, task, lacks).to_dict() for task in TASKS}
     mixture.config = replace(mixture.config, calibration=found)
     return mixture.eval()
 

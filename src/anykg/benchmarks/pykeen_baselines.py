@@ -58,7 +58,8 @@ def train(name: str, graph: KnowledgeGraph, seconds: Sequence[float], seed: int 
         relation_to_id={name: index for index, name in enumerate(graph.relations)},
         create_inverse_triples=name == "pykeen-complex",
     )
-    waiting, reached = sorted(seconds), []
+    waiting = sorted(seconds)
+    reached: list[dict[str, Tensor]] = []
     started = time.monotonic()
     model, loop, batch_size = _set_up(name, factory, seed)
 
