@@ -10,6 +10,7 @@ from anykg.answers.calibration import digest_of
 from anykg.answers.work import SLICE, Arrays, Store, Subject, results
 from anykg.cluster import Cluster
 from anykg.evaluation.ranking import Best, Limits, deduplicate, in_order
+from anykg.evaluation.reading import budget_of
 from anykg.graph.graph import HEAD, RELATION, TAIL
 from anykg.progress import Progress, after, ignore
 
@@ -38,6 +39,8 @@ def ask_many(
     """As `best_answers` of the subject, without the facts at rows `hidden`, with slices of the questions as parts."""
     distinct = deduplicate(questions)
     order = asking_order(distinct.questions)
+    if budget_of(subject.graph, subject.budget) is not None:  # questions about an entity share what is read
+        order = order[np.lexsort(np.sort(distinct.questions[order][:, [HEAD, TAIL]], axis=1).T[::-1])]
     slices = [order[start : start + SLICE] for start in range(0, len(order), SLICE)]
     parts = [(distinct.questions[rows],) for rows in slices]
     common = Asked(k, known, limits, hidden)

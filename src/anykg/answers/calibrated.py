@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,9 +15,6 @@ from anykg.evaluation.reading import best_answers
 from anykg.graph.graph import RELATION, TAIL, KnowledgeGraph
 from anykg.models.base import LinkPredictor
 from anykg.progress import Progress, ignore
-
-if TYPE_CHECKING:
-    pass
 
 logger = logging.getLogger("anykg")
 

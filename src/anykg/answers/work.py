@@ -238,9 +238,8 @@ def _subject(kit: Kit) -> Subject:
         while len(_OPENED) > 1:
             _OPENED.pop(next(iter(_OPENED)))
         graph, _ = open_pack(kit.graph.here())
-        _OPENED[kit.digest] = Subject(
-            graph, None if kit.model is None else _loaded(kit.model).to(kit.device), kit.budget
-        )
+        model = None if kit.model is None else _loaded(kit.model).to(kit.device)
+        _OPENED[kit.digest] = Subject(graph, model, kit.budget)
     return _OPENED[kit.digest]
 
 
