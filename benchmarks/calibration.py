@@ -2,7 +2,8 @@
 
 `python -m benchmarks.calibration [MODEL [GRAPH ..]]` hides a tenth of each graph, calibrates a model on the rest by a
 check, asks for up to 1,000 of the hidden facts, and prints for relations and directions with 50 of them or more the
-mean and largest |stated - true| of first answers: with one curve for all scores, and by relation and direction. Then
+mean and largest |stated - true| of first answers: with one curve for all scores, and by relation and direction, if the
+hidden tenth is taken to be missing. `suggested` is the share that the graph itself suggests. Then
 whether lists hold a missing answer at all: the stated and true share of the questions that `complete` asks, and the
 area under the curve that tells those with a hidden answer from the others.
 """
@@ -16,7 +17,7 @@ from scipy.stats import rankdata
 
 from anykg.answers.check import check
 from anykg.answers.hidden import hide_together
-from anykg.answers.missing import MISSING
+from anykg.answers.missing import MISSING, missing_share
 from anykg.answers.predict import probabilities
 from anykg.answers.proposals import questions_of
 from anykg.benchmarks.answers import _calibration
@@ -40,12 +41,12 @@ def measure(name: str, model_name: str) -> dict[str, float | None]:
     whole = load_graph(files[0] if files else name)
     rest, hidden = hide_together(whole, MISSING, seed=1)
     model = load_model(model_name)
-    stated = check(rest, model=model, floors=False).calibration
+    stated = check(rest, model=model, floors=False, missing=1 - len(rest) / len(whole)).calibration
     facts = hidden.triplets[generator(0, "calibration").permutation(len(hidden))[:FACTS]].astype(np.int64)
     before, after = (_calibration(model, stated, rest, whole, facts, pooled=pooled) for pooled in (True, False))
     figures = {"groups": after["groups"]}
     figures |= {"one curve": before["error"], "worst": before["worst"]}
-    figures |= {"by relation": after["error"], "worst by relation": after["worst"]}
+    figures |= {"by relation": after["error"], "worst by relation": after["worst"], "suggested": missing_share(rest)}
     return figures | _presence(model, rest, hidden)
 
 

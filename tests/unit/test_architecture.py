@@ -11,7 +11,7 @@ import anykg
 
 ORDER = [
     ["errors", "seeds", "provenance", "printable", "progress", "tasks", "threads", "compiling"],
-    ["atomic", "settings", "devices", "plugins"], ["graph"], ["io"], ["rules"], ["models"], ["evaluation"],
+    ["atomic", "settings", "devices", "plugins"], ["cluster"], ["graph"], ["io"], ["rules"], ["models"], ["evaluation"],
     ["training"], ["answers"], ["benchmarks"], ["testing", "web"], ["cli"],
 ]  # fmt: skip
 LEVEL = {name: level for level, names in enumerate(ORDER) for name in names}

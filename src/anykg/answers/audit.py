@@ -17,6 +17,7 @@ import polars as pl
 from anykg.answers.inputs import Name, graph_of, look_up
 from anykg.answers.plausibility import NO_BETTER, Effort, Plausibility, plausibility
 from anykg.answers.results import SHOWN_ROWS, Result, table_of_frame
+from anykg.cluster import Cluster, connected
 from anykg.errors import DataError, SettingError
 from anykg.graph.graph import HEAD, RELATION, TAIL, KnowledgeGraph
 from anykg.graph.schema import (
@@ -74,7 +75,9 @@ def audit(
     relations: Iterable[Name] | None = None,
     folds: int = FOLDS,
     minutes: float | None = None,
+    epochs: int | None = None,
     seed: int = 0,
+    cluster: Cluster | str | None = None,
     progress: Progress = ignore,
 ) -> Audit:
     """List the known facts that the rest of the graph finds least plausible.
@@ -85,7 +88,11 @@ def audit(
         relations: Only list facts of these relations; all facts are judged.
         folds: Parts in which the facts are hidden.
         minutes: Time to take, about; by default 1 minute, and 1 more for every 15,000 facts, up to 20.
+        epochs: Passes of ComplEx over the facts of each part, instead of a time: the result then depends on `seed`
+            alone.
         seed: Draws the parts, and the corrupted facts that plausibility is learned from.
+        cluster: Address of a Ray cluster that works on the parts: "auto", HOST:PORT, or "local" for all cores of this
+            machine. The effort for each part is that of one machine, so it takes less time.
         progress: Called with (done, total) steps.
     """
     import time
@@ -96,13 +103,18 @@ def audit(
         raise SettingError("folds", f"expected at least 2, found {folds}")
     if minutes is not None and minutes <= 0:
         raise SettingError("minutes", f"expected more than 0, found {minutes}")
+    if epochs is not None and epochs < 1:
+        raise SettingError("epochs", f"expected at least 1, found {epochs}")
     loaded, info = graph_of(graph)
     if len(loaded) < 2 * folds:
         raise DataError(f"Expected at least {2 * folds} facts to audit, found {len(loaded)}.")
     started = time.perf_counter()
     seconds = 60 * (default_minutes(loaded) if minutes is None else minutes)
     effort = Effort(FITTING * seconds / folds, MINING * seconds / folds, NEGATIVES)
-    found = plausibility(loaded, folds=folds, effort=effort, seed=seed, progress=progress)
+    if epochs is not None:
+        effort = Effort(None, None, NEGATIVES, epochs)
+    with connected(cluster) as workers:
+        found = plausibility(loaded, folds=folds, effort=effort, seed=seed, cluster=workers, progress=progress)
     order = np.argsort(found.log_odds, kind="stable")
     if relations is not None:
         order = order[np.isin(loaded.triplets[order, RELATION], look_up(loaded.relations, relations))]

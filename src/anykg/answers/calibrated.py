@@ -4,26 +4,29 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from anykg.answers import calibration
 from anykg.answers.check import FACTS, check
+from anykg.cluster import Cluster
 from anykg.evaluation.protocol import Target
-from anykg.evaluation.ranking import best_answers
+from anykg.evaluation.reading import best_answers
 from anykg.graph.graph import RELATION, TAIL, KnowledgeGraph
 from anykg.models.base import LinkPredictor
 from anykg.progress import Progress, ignore
-
-if TYPE_CHECKING:
-    pass
 
 logger = logging.getLogger("anykg")
 
 
 def calibration_of(
-    model: LinkPredictor, graph: KnowledgeGraph, task: Target, progress: Progress = ignore, *, announce: bool = True
+    model: LinkPredictor,
+    graph: KnowledgeGraph,
+    task: Target,
+    progress: Progress = ignore,
+    *,
+    announce: bool = True,
+    cluster: Cluster | None = None,
 ) -> calibration.Calibration:
     """The calibration that the model brings, the one kept from an earlier check, or one made now."""
     kept = kept_calibration(model, graph, task)
@@ -31,7 +34,7 @@ def calibration_of(
         return kept
     if announce:
         _announce(model, graph, task)
-    return check(graph, model=model, task=task, floors=False, progress=progress).calibration
+    return check(graph, model=model, task=task, floors=False, cluster=cluster, progress=progress).calibration
 
 
 def kept_calibration(model: LinkPredictor, graph: KnowledgeGraph, task: Target) -> calibration.Calibration | None:

@@ -1,9 +1,15 @@
 """Scores as probabilities, by relation and direction, learnt from the best answers about hidden facts.
 
-A probability says how often such an answer was right where a fact was missing. It is a logistic regression on what a
-list of answers shows (`features`): the softmax of the score among all candidates, the gap to the next answer, the
-distance to the first, and how many answers are known already. Every relation and direction adds an effect of its own,
-one for all answers and one for the first, shrunk towards zero as far as answers of folds left out suggest.
+The probability of an answer is that it is true, if the question has a true answer that the graph does not know; other
+missing answers count as true too. Questions about hidden facts have such an answer, but only the hidden facts are known
+to be true: of the missing true answers to a question, the hidden ones are a share that follows from how many facts are
+hidden, how many are missing from the graph (`missing.missing_share`) and how many answers are known. So the hidden
+facts among the best answers are explained as (probability of being true) x (chance of being hidden if true).
+
+The probability of being true is a logistic regression on what a list of answers shows (`features`): the softmax of the
+score among all candidates, for each answer that is expected to be missing; the gap to the next answer; and the distance
+to the first. Every relation and direction adds an effect of its own, one for all answers and one for the first, shrunk
+towards zero as far as answers of folds left out suggest.
 
 Whether a list holds a missing answer at all (`present`) is learnt from the same lists: as they are, and with the right
 answers struck out, as if these were not in the graph.
@@ -24,7 +30,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from anykg.answers.missing import MISSING, expected_missing
+from anykg.answers.missing import MISSING, chance_hidden, expected_missing, not_visible
 from anykg.atomic import write_json
 from anykg.evaluation.protocol import Target
 from anykg.evaluation.ranking import Best
@@ -75,7 +81,7 @@ class Group:
     stated: float
     """Mean probability of the first answer."""
     right: float
-    """Share of first answers that were right."""
+    """Share of first answers that were right: hidden facts, and as many other missing facts as are expected."""
 
     @property
     def error(self) -> float:
@@ -100,8 +106,8 @@ class Calibration:
     """Scores and probabilities, both rising: for an answer of which only the score is known."""
     presence: tuple[float, ...] = ()
     """Coefficients of the features of a whole list; empty if a list says nothing about whether an answer is missing."""
-    share: float | None = None
-    """Share of the facts that were hidden at a time; None if it is that which is assumed to be missing."""
+    missing: float = MISSING
+    """Share of all true facts that the graph is taken to lack."""
 
     def __call__(self, scores: np.ndarray) -> np.ndarray:
         """Probabilities of scores alone, the same for all relations."""
@@ -110,7 +116,7 @@ class Calibration:
 
     def probabilities(self, evidence: Evidence, relations: Sequence[str]) -> np.ndarray:
         """Probabilities [A] of answers; `relations` are the names of the graph's relations."""
-        columns = features(evidence)
+        columns = features(evidence, self.missing)
         both = np.zeros((2 * len(relations) + 1, 2))  # the last row is for questions about relations
         for index, name in enumerate(relations):
             if name in self.effects:
@@ -118,10 +124,6 @@ class Calibration:
                 both[index], both[index + len(relations)] = (tails, first_tails), (heads, first_heads)
         added = both[evidence.groups]
         total = columns @ np.asarray(self.coefficients) + added[:, 0] + np.where(columns[:, 1] > 0, added[:, 1], 0.0)
-        if self.share is not None:  # the more facts are missing, the more answers of a question are right
-            total += np.log(
-                expected_missing(evidence.answered, MISSING) / expected_missing(evidence.answered, self.share)
-            )
         return np.asarray(expit(total), np.float32)
 
     def present(self, evidence: Evidence, chances: np.ndarray) -> np.ndarray:
@@ -144,18 +146,21 @@ class Calibration:
         return asdict(self)
 
 
-def features(evidence: Evidence) -> np.ndarray:
-    """[A, F]: 1, whether it is the first answer, softmax as log-odds and log, gap, distance to the first, known."""
-    chance = np.clip(np.exp(np.minimum(evidence.scores - evidence.totals, 0.0)), 1e-9, 1 - 1e-4)
-    gap = np.clip(evidence.scores - evidence.following, 0.0, FARTHEST)
+def features(evidence: Evidence, share: float = MISSING) -> np.ndarray:
+    """[A, F]: 1, whether it is the first answer, softmax as log-odds and log, gap, distance to the first.
+
+    The softmax is multiplied by the number of answers that a question lacks if a share of all true facts is not
+    visible: several right answers divide it among them.
+    """
+    chance = np.exp(np.minimum(evidence.scores - evidence.totals, 0.0)) * expected_missing(evidence.answered, share)
+    chance = np.clip(chance, 1e-9, 1 - 1e-3)
     columns = (
         np.ones(len(chance)),
         (evidence.scores >= evidence.leading).astype(float),
         logit(chance),
         np.log(chance),
-        gap,
+        np.clip(evidence.scores - evidence.following, 0.0, FARTHEST),
         np.clip(evidence.leading - evidence.scores, 0.0, FARTHEST),
-        np.log1p(evidence.answered),
     )
     return np.stack(columns, axis=1)
 
@@ -200,9 +205,20 @@ def _presence(evidence: Evidence, right: np.ndarray) -> tuple[float, ...]:
     return tuple(float(x) for x in found)
 
 
-def fit(evidence: Evidence, right: np.ndarray, relations: Sequence[str], share: float | None = None) -> Calibration:
-    """Learn from answers [A] known to be right or wrong; `share` of the facts were hidden at a time."""
-    columns, count = features(evidence), 2 * len(relations) + 1
+def fit(
+    evidence: Evidence, right: np.ndarray, relations: Sequence[str], *, hidden: float = 0.0, missing: float = 0.0
+) -> Calibration:
+    """Learn from the best answers to questions about hidden facts.
+
+    Args:
+        evidence: A answers; each question once.
+        right: Bool [A], whether an answer is a hidden fact.
+        relations: Names of the graph's relations.
+        hidden: Share of the graph's facts that were hidden at a time.
+        missing: Share of all true facts that the graph lacks; 0 takes every answer that is not hidden for wrong.
+    """
+    columns, count = features(evidence, not_visible(hidden, missing)), 2 * len(relations) + 1
+    told = chance_hidden(evidence.answered, hidden, missing)
     first = columns[:, 1] > 0
     asked, question = np.unique(evidence.questions, return_inverse=True)
     fold = (generator(0, "calibration", "folds").permutation(len(asked)) % FOLDS)[question.reshape(-1)]
@@ -213,14 +229,15 @@ def fit(evidence: Evidence, right: np.ndarray, relations: Sequence[str], share: 
             mine = fold == left_out
             if mine.any() and not mine.all():
                 rest = columns[~mine]
-                fitted = logistic(rest, rest[:, 1], evidence.groups[~mine], right[~mine], count, strength)
+                groups = evidence.groups[~mine]
+                fitted = logistic(rest, rest[:, 1], groups, right[~mine], count, strength, told[~mine])
                 stated[mine] = _stated(columns[mine], evidence.groups[mine], *fitted)
-        loss = -np.log(np.where(right, stated, 1 - stated)).mean() if len(right) else 0.0
+        loss = -np.log(np.where(right, stated * told, 1 - stated * told)).mean() if len(right) else 0.0
         if best is None or loss < best[0]:
             best = float(loss), strength, stated
     assert best is not None
     _, strength, stated = best
-    coefficients, effects = logistic(columns, columns[:, 1], evidence.groups, right, count, strength)
+    coefficients, effects = logistic(columns, columns[:, 1], evidence.groups, right, count, strength, told)
     by_name = {
         name: tuple(float(x) for x in (*effects[index], *effects[index + len(relations)]))
         for index, name in enumerate(relations)
@@ -230,11 +247,11 @@ def fit(evidence: Evidence, right: np.ndarray, relations: Sequence[str], share: 
         tuple(float(x) for x in coefficients),
         by_name,
         len(right),
-        expected_calibration_error(stated, right) if len(np.unique(fold)) > 1 else None,
-        _groups(evidence.groups[first], stated[first], right[first], relations),
+        expected_calibration_error(stated, right, told) if len(np.unique(fold)) > 1 else None,
+        _groups(evidence.groups[first], stated[first], right[first], told[first], relations),
         _isotonic(evidence.scores, right),
         _presence(evidence, right),
-        share,
+        missing,
     )
 
 
@@ -260,20 +277,32 @@ def _stated(columns: np.ndarray, groups: np.ndarray, coefficients: np.ndarray, e
 
 
 def logistic(
-    columns: np.ndarray, first: np.ndarray, groups: np.ndarray, right: np.ndarray, count: int, strength: float
+    columns: np.ndarray,
+    first: np.ndarray,
+    groups: np.ndarray,
+    right: np.ndarray,
+    count: int,
+    strength: float,
+    told: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Coefficients [F] and effects [count, 2], for all and where `first` [A] is 1, of a ridge logistic regression."""
+    """Coefficients [F] and effects [count, 2], for all and where `first` [A] is 1, of a ridge logistic regression.
+
+    With `told` [A], an answer that is right is only known to be so with this chance.
+    """
     width = columns.shape[1]
     scale = np.maximum(np.abs(columns).mean(0), 1e-3) if len(columns) else np.ones(width)
     scaled, target = columns / scale, right.astype(float)
+    chance = np.ones(len(columns)) if told is None else told
     asked, group = np.unique(groups, return_inverse=True)
     group = group.reshape(-1)
 
     def objective(flat: np.ndarray) -> tuple[float, np.ndarray]:
         weights, effects = flat[:width], flat[width:].reshape(len(asked), 2)
         total = scaled @ weights + effects[group, 0] + first * effects[group, 1]
-        loss = np.logaddexp(0, total).sum() - target @ total
-        slope = expit(total) - target
+        true = expit(total)
+        unknown = np.maximum(1 - chance * true, 1e-12)
+        loss = target @ np.logaddexp(0, -total) - (1 - target) @ np.log(unknown)
+        slope = np.where(right, true - 1, chance * true * (1 - true) / unknown)
         d_weights = scaled.T @ slope + RIDGE * weights
         d_effects = strength * effects
         d_effects[:, 0] += np.bincount(group, slope, minlength=len(asked))
@@ -289,14 +318,18 @@ def logistic(
     return found[:width] / scale, effects
 
 
-def _groups(groups: np.ndarray, stated: np.ndarray, right: np.ndarray, relations: Sequence[str]) -> tuple[Group, ...]:
+def _groups(
+    groups: np.ndarray, stated: np.ndarray, right: np.ndarray, told: np.ndarray, relations: Sequence[str]
+) -> tuple[Group, ...]:
     """Stated and true shares of first answers, by relation and direction."""
     found = []
     for group in np.unique(groups):
         mine = groups == group
         name = "" if group < 0 else relations[int(group) % len(relations)]
         asked = "relation" if group < 0 else "head" if group >= len(relations) else "tail"
-        found.append(Group(name, asked, int(mine.sum()), float(stated[mine].mean()), float(right[mine].mean())))
+        weight = told[mine].sum()
+        said, true = float(stated[mine] @ told[mine] / weight), float(min(right[mine].sum() / weight, 1.0))
+        found.append(Group(name, asked, int(mine.sum()), said, true))
     return tuple(sorted(found, key=lambda group: -group.questions))
 
 
@@ -315,10 +348,17 @@ def group_of(triplets: np.ndarray, columns: np.ndarray | int, num_relations: int
     return np.asarray(np.where(columns == RELATION, -1, relations))
 
 
-def expected_calibration_error(probabilities: np.ndarray, right: np.ndarray, bins: int = BINS) -> float:
-    """The mean over answers of |stated - found| in bins of equal count."""
+def expected_calibration_error(
+    probabilities: np.ndarray, right: np.ndarray, told: np.ndarray | None = None, bins: int = BINS
+) -> float:
+    """The mean over answers of |stated - found| in bins of equal count; right answers are `told` [A] with a chance."""
+    chance = np.ones(len(probabilities)) if told is None else told
     parts = np.array_split(np.argsort(probabilities, kind="stable"), bins)
-    gaps = [len(part) * abs(probabilities[part].mean() - right[part].mean()) for part in parts if len(part)]
+    gaps = [
+        len(part) * abs(probabilities[part] @ chance[part] - right[part].sum()) / chance[part].sum()
+        for part in parts
+        if len(part)
+    ]
     return float(sum(gaps) / max(len(right), 1))
 
 
@@ -348,7 +388,10 @@ def digest_of(model: LinkPredictor) -> str:
 def own(model: LinkPredictor, task: Target) -> Calibration | None:
     """The calibration that a model made by `fit` brings."""
     kept = getattr(model.config, "calibration", {}).get(task)
-    return from_dict(kept) if kept else None
+    try:
+        return from_dict(kept) if kept else None
+    except (ValueError, KeyError, TypeError):  # of an earlier version
+        return None
 
 
 def place_of(graph: KnowledgeGraph, model: LinkPredictor, task: str) -> Path:
@@ -421,7 +464,7 @@ def from_dict(values: Mapping[str, Any]) -> Calibration:
         tuple(Group(**part) for part in values["groups"]),
         (scores, probabilities),
         tuple(float(x) for x in values.get("presence", ())),
-        values.get("share"),
+        float(values["missing"]),
     )
     if found.presence and len(found.presence) != list_features(_NOTHING).shape[1]:
         raise ValueError("not a calibration of this version")

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -22,11 +21,14 @@ from anykg.answers import calibration
 from anykg.answers.fitted import asked_before, fitted_to, has_seen
 from anykg.answers.hidden import Recovery, ask_back, hide, hide_together
 from anykg.answers.inputs import ModelLike, graph_of, model_of
+from anykg.answers.missing import missing_share
 from anykg.answers.report import Estimate, Part, Report, estimate
 from anykg.answers.training_data import trained_on
+from anykg.cluster import Cluster, connected
 from anykg.errors import DataError, InputError, SettingError
 from anykg.evaluation.metrics import HITS
 from anykg.evaluation.protocol import Target
+from anykg.evaluation.reading import note_on
 from anykg.evaluation.strata import STRATA
 from anykg.graph.graph import COLUMNS, RELATION, KnowledgeGraph
 from anykg.graph.schema import redundant_relations
@@ -35,9 +37,6 @@ from anykg.models.base import LinkPredictor
 from anykg.models.mixture import Mixture
 from anykg.models.store import DEFAULT_MODEL, load_model
 from anykg.progress import Progress, ignore
-
-if TYPE_CHECKING:
-    pass
 
 FACTS = {"node": 500, "relation": 100}
 """Facts to hide by default: a question about a relation costs most models a pass for each relation."""
@@ -61,6 +60,9 @@ def check(
     name: str | None = None,
     floors: bool = True,
     fit: float | None = None,
+    budget: int | None = None,
+    cluster: Cluster | str | None = None,
+    missing: float | None = None,
     progress: Progress = ignore,
 ) -> Report:
     """Hide facts of a graph, ask a model for them, and keep the curve that turns its scores into probabilities.
@@ -74,8 +76,14 @@ def check(
         name: What to call the model.
         floors: Ask popularity and PageRank too.
         fit: Also fit a model for so many minutes to the graph without the hidden facts, to see what that brings.
+        budget: How many facts near the entities of a question are read to answer it, as in `predict`.
+        cluster: Address of a Ray cluster to ask on: "auto", HOST:PORT, or "local" for all cores of this machine.
+        missing: Share of all true facts that probabilities take to be missing from the graph; by default what its most
+            reliable rule suggests, or a tenth.
         progress: Called with (done, total) questions.
     """
+    if missing is not None and not 0 <= missing < 1:
+        raise SettingError("missing", f"expected at least 0 and less than 1, found {missing:g}")
     if task not in FACTS:
         raise SettingError("task", f"expected {' or '.join(FACTS)}, found {task!r}")
     if fit is not None and fit <= 0:
@@ -86,11 +94,11 @@ def check(
     scorer, called = model_of(model, name)
     wanted = FACTS[task] if facts is None else facts
     alike = loaded.derive(redundant_relations)
-    own = calibration.own(scorer, task)
+    own = calibration.own(scorer, task) if missing is None else None
     fitted = isinstance(scorer, Mixture) and fitted_to(scorer, loaded)
     if isinstance(scorer, Mixture) and fitted:
         found, others, after_fit = asked_before(scorer, loaded, task), _floors_of(scorer, task), None
-        share = None
+        share = scorer.config.hidden_share
     elif has_seen(scorer, loaded):
         raise InputError(
             f"{called} was fitted to facts by name and may have seen those that a check would hide; check the model it "
@@ -98,16 +106,20 @@ def check(
         )
     else:
         rounds = hide(loaded, wanted, seed) if fit is None else [_hide_once(loaded, wanted, seed)]
-        found = ask_back(scorer, rounds, task, alike, progress)
         share = len(rounds[0][1]) / len(loaded)
+        with connected(cluster) as workers:
+            found, *asked_floors = [
+                ask_back(one, rounds, task, alike, shown, whole=loaded, budget=budget, cluster=workers)
+                for one, shown in [(scorer, progress), *((load_model(floor), ignore) for floor in FLOORS if floors)]
+            ]
         everything = np.ones(len(found.ranks), bool)
         others = tuple(
-            _part(floor, ask_back(load_model(floor), rounds, task, alike), everything, seed)
-            for floor in (FLOORS if floors else ())
+            _part(floor, asked, everything, seed) for floor, asked in zip(FLOORS, asked_floors, strict=False)
         )
         after_fit = None if fit is None else _after_fitting(scorer, rounds, task, alike, fit, seed)
     evidence = found.evidence(loaded.num_relations)
-    curve = own or calibration.fit(evidence, found.best_right, list(loaded.relations), share)
+    lacks = loaded.derive(missing_share) if missing is None else missing
+    curve = own or calibration.fit(evidence, found.best_right, list(loaded.relations), hidden=share, missing=lacks)
     path = calibration.place_of(loaded, scorer, task)
     kept = None if own else calibration.load(path)
     better_kept = facts is not None and kept is not None and kept.answers > curve.answers
@@ -138,8 +150,8 @@ def check(
         per_fact=_by_fact(found, everything)[0]["mrr"],
     )
     warnings = _warnings(loaded, report, alike, len(np.unique(found.facts, axis=0)) if fitted else wanted)
-    seen = trained_on(scorer, loaded, info.name)
-    warnings += [seen] if seen else []
+    notes = (trained_on(scorer, loaded, info.name), note_on(loaded, budget, "each question's entities"))
+    warnings += [note for note in notes if note]
     if better_kept and kept is not None:
         warnings.append(
             f"`predict --calibrated` keeps using the curve of an earlier check with {kept.answers:,} answers."

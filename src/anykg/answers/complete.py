@@ -9,8 +9,8 @@ all facts is not in the graph. Models answer "what is the capital of France" wit
 follows from how many facts entities have (`answers.missing`). A relation that goes one way is not answered backwards,
 and of a symmetric relation a fact stands for its mirror image as well.
 
-Questions are asked in a fixed order, a slice at a time, and only the best facts are kept: an interrupted run resumes at
-the last slice and ends with the same facts.
+Questions are asked in the order of their relations, a slice at a time, here or on a cluster (`answers.work`), and only
+the best facts are kept: an interrupted run resumes at the last slice and ends with the same facts.
 """
 
 from __future__ import annotations
@@ -32,9 +32,11 @@ from anykg.answers.inputs import ModelLike, Name, graph_of, look_up, model_of
 from anykg.answers.missing import MISSING
 from anykg.answers.proposals import Proposals, backwards, ends, judged, proposals_of, questions_of
 from anykg.answers.table import Answers, table_of
+from anykg.answers.work import SLICE, Arrays, Subject, results
 from anykg.atomic import atomic_path
+from anykg.cluster import Cluster, connected
 from anykg.errors import ConfigError, DataError, InputError, Interrupted, SettingError
-from anykg.evaluation.ranking import best_answers, encode, scored
+from anykg.evaluation.reading import note_on
 from anykg.graph.graph import HEAD, RELATION, TAIL, KnowledgeGraph
 from anykg.graph.schema import symmetric_relations
 from anykg.io.catalog import GraphLike
@@ -42,8 +44,6 @@ from anykg.models.base import LinkPredictor
 from anykg.models.store import DEFAULT_MODEL
 from anykg.progress import Progress, ignore
 
-SLICE = 64
-"""Questions between two points at which a run can be resumed."""
 SAVE_SECONDS = 20.0
 PROBE = 8
 """Questions that are timed for the estimate."""
@@ -122,18 +122,16 @@ class _Found:
     done: int
 
 
-@dataclass(frozen=True, eq=False)
-class _Search:
-    """What answers are judged with."""
+_NOTHING = _Found(np.zeros((0, 3), np.int64), np.zeros(0), 0)
 
-    graph: KnowledgeGraph
-    model: LinkPredictor
-    encoded: Any
+
+class Judging(NamedTuple):
+    """How answers are judged."""
+
     calibration: Calibration | None
     """None to rank by scores."""
     proposals: Proposals | None
     missing: float
-    mirrored: np.ndarray
     pool: int
 
 
@@ -149,7 +147,9 @@ def complete(
     per_entity: int | None = None,
     calibrated: bool = True,
     missing: float = MISSING,
+    budget: int | None = None,
     state: Path | str | None = None,
+    cluster: Cluster | str | None = None,
     announce: Callable[[Estimate], None] | None = None,
     progress: Progress = ignore,
 ) -> Answers:
@@ -169,7 +169,9 @@ def complete(
         calibrated: Rank by probability; a model that was not calibrated on this graph is checked first. Otherwise by
             the model's score plus the logarithm of the chance that a fact is missing, as column `score`.
         missing: Share of all facts that is assumed to be missing.
+        budget: How many facts near the entities of a question are read to answer it, as in `predict`.
         state: A file that keeps what was found, so that an interrupted run can be resumed.
+        cluster: Address of a Ray cluster to work on: "auto", HOST:PORT, or "local" for all cores of this machine.
         announce: Called with an estimate of the work before it starts.
         progress: Called with (done, total) questions.
     """
@@ -190,31 +192,36 @@ def complete(
     )
     if not len(asked):
         raise DataError("Nothing to complete: none of the relations has a fact.")
-    made_for = _digest(loaded, scorer, selection.pool, asked, f"{calibrated} {missing}")
-    before = _load(path, made_for) or _Found(np.zeros((0, 3), np.int64), np.zeros(0), 0)
-    search = _search(loaded, scorer, asked[before.done :], selection.pool, calibrated, missing, len(asked), announce)
-    found = _ask(search, asked, before, path, made_for, progress)
+    made_for = _digest(loaded, scorer, selection.pool, asked, f"{calibrated} {missing} {budget}")
+    before = _load(path, made_for) or _NOTHING
+    subject = Subject(loaded, scorer, budget)
+    with connected(cluster) as workers:
+        judging = _judging(subject, asked, before.done, selection.pool, calibrated, missing, workers, announce)
+        found = _ask(subject, judging, asked, before, path, made_for, workers, progress)
     rows = selection.rows(found.facts, found.values)
     values = found.values[rows].astype(np.float32)
     columns = {"probability" if calibrated else "score": values, "rank": np.arange(1, len(rows) + 1)}
     extra: dict[str, Any] = {"questions": len(asked)}
     if calibrated:
         extra |= {"expected": float(values.sum()), "missing": missing}
-    return table_of(loaded, found.facts[rows], columns, command="complete", info=info, model=name, extra=extra)
+    note = note_on(loaded, budget, "each question's entities")
+    warnings = () if note is None else (note,)
+    facts = found.facts[rows]
+    return table_of(loaded, facts, columns, command="complete", info=info, model=name, extra=extra, warnings=warnings)
 
 
-def _search(
-    graph: KnowledgeGraph,
-    model: LinkPredictor,
+def _judging(
+    subject: Subject,
     asked: np.ndarray,
+    done: int,
     pool: int,
     calibrated: bool,
     missing: float,
-    total: int,
+    cluster: Cluster | None,
     announce: Callable[[Estimate], None] | None,
-) -> _Search:
-    """Encode the graph, say how long it will take, and calibrate the model if it is not."""
-    encoded = encode(model, graph)
+) -> Judging:
+    """Say how long it will take, and calibrate the model if it is not."""
+    model, graph = subject.model, subject.graph
     kept = None
     if calibrated:
         kept = kept_calibration(model, graph, "node")
@@ -224,26 +231,35 @@ def _search(
                 "by scores instead (calibrated=False, or --scores on the command line)."
             )
     if announce:
-        seconds = _seconds(model, graph, asked, encoded)
-        check = CHECKED * seconds / max(len(asked), 1) if calibrated and kept is None else 0.0
-        announce(Estimate(total, total - len(asked), seconds, check))
+        seconds = _seconds(subject, asked[done:]) / (1 if cluster is None else cluster.slots)
+        check = CHECKED * seconds / max(len(asked) - done, 1) if calibrated and kept is None else 0.0
+        announce(Estimate(len(asked), done, seconds, check))
     found = None
     if calibrated:
-        kept = kept or calibration_of(model, graph, "node", announce=False)
-        found = proposals_of(model, graph, kept, missing)
-    return _Search(graph, model, encoded, kept, found, missing, graph.derive(symmetric_relations), pool)
+        kept = kept or calibration_of(model, graph, "node", announce=False, cluster=cluster)
+        found = proposals_of(model, graph, kept, missing, budget=subject.budget, cluster=cluster)
+    return Judging(kept, found, missing, pool)
 
 
 def _ask(
-    search: _Search, asked: np.ndarray, found: _Found, state: Path | None, made_for: str, progress: Progress
+    subject: Subject,
+    judging: Judging,
+    asked: np.ndarray,
+    found: _Found,
+    state: Path | None,
+    made_for: str,
+    cluster: Cluster | None,
+    progress: Progress,
 ) -> _Found:
     """Ask all questions that are not done and keep the best facts; saves to `state`."""
     saved = time.monotonic()
+    slices = [asked[start : start + SLICE] for start in range(found.done, len(asked), SLICE)]
+    parts = results(propose, subject, [(part,) for part in slices], common=judging, cluster=cluster)
+    mirrored = subject.graph.derive(symmetric_relations)
     try:
-        while found.done < len(asked):
-            part = asked[found.done : found.done + SLICE]
-            facts, values = _best_of(search, part)
-            found = _merged(found, facts, values, search.mirrored, search.pool, found.done + len(part))
+        for part in slices:
+            new = next(parts)
+            found = _merged(found, new["facts"], new["values"], mirrored, judging.pool, found.done + len(part))
             progress(found.done, len(asked))
             if state and time.monotonic() - saved > SAVE_SECONDS:
                 _save(state, found, made_for)
@@ -257,18 +273,20 @@ def _ask(
     return found
 
 
-def _best_of(search: _Search, asked: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The best new facts [A, 3] among the answers to some questions, and their probabilities or scores [A]."""
-    graph = search.graph
-    best = best_answers(search.model, graph, asked, k=PER_QUESTION, encoded=search.encoded)
+def propose(subject: Subject, judging: Judging, asked: np.ndarray) -> Arrays:
+    """The best new facts [A, 3] among the answers to a slice of questions, and their probabilities or scores [A]."""
+    graph = subject.graph
+    best = subject.best_answers(asked, k=PER_QUESTION)
     columns = np.argmin(asked, axis=1)[best.questions]  # -1 is what is asked for
-    if search.calibration is None:
-        start, end = ends(graph, best, columns, search.missing)
+    if judging.calibration is None:
+        start, end = ends(graph, best, columns, judging.missing)
         values = best.scores + np.log(np.where(np.isnan(start), end, start))
     else:
-        values = judged(search.proposals, search.calibration, graph, best, columns, search.missing)
+        values = judged(judging.proposals, judging.calibration, graph, best, columns, judging.missing)
     keep = ~np.isnan(values) & ~backwards(graph, best.triplets)
-    return best.triplets[keep], values[keep].astype(np.float64)
+    mirrored = graph.derive(symmetric_relations)
+    found = _merged(_NOTHING, best.triplets[keep], values[keep].astype(np.float64), mirrored, judging.pool, len(asked))
+    return {"facts": found.facts, "values": found.values}
 
 
 def _merged(
@@ -285,16 +303,14 @@ def _merged(
     return _Found(facts[keep], values[keep], done)
 
 
-def _seconds(model: LinkPredictor, graph: KnowledgeGraph, asked: np.ndarray, encoded: Any) -> float:
+def _seconds(subject: Subject, asked: np.ndarray) -> float:
     """About how long the questions take, from timing a few of them."""
     if not len(asked):
         return 0.0
     some = asked[np.linspace(0, len(asked) - 1, min(PROBE, len(asked))).astype(int)]
-    for _ in scored(model, graph, some[:1], encoded):  # kernels are loaded by the first
-        pass
+    subject.best_answers(some[:1])  # kernels are loaded by the first
     started = time.monotonic()
-    for _ in scored(model, graph, some, encoded):
-        pass
+    subject.best_answers(some)
     return (time.monotonic() - started) / len(some) * len(asked)
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import polars as pl
 
 from anykg.answers.explain.explanation import Explanation
@@ -13,6 +14,7 @@ from anykg.answers.explain.explanation import explain as explain_triplet
 from anykg.answers.explain.show import as_json, as_text
 from anykg.answers.inputs import ModelLike, Name, graph_of, look_up, model_of
 from anykg.answers.results import Result
+from anykg.evaluation.reading import budget_of, neighbourhoods, note_on
 from anykg.io.catalog import GraphLike
 from anykg.models.store import DEFAULT_MODEL
 from anykg.printable import printable
@@ -70,6 +72,7 @@ def explain(
     clauses: int = 5,
     draws: int = 5,
     seed: int = 0,
+    budget: int | None = None,
 ) -> ExplainedFact:
     """Explain why a model scores a fact as it does.
 
@@ -86,6 +89,7 @@ def explain(
         clauses: At most this many clauses.
         draws: Number of random removals to compare with.
         seed: Draws them.
+        budget: How many facts near the two entities are read, as in `predict`; the rank is among the entities there.
     """
     loaded, info = graph_of(graph)
     scorer, name = model_of(model)
@@ -93,6 +97,12 @@ def explain(
         look_up(vocabulary, [given])
         for vocabulary, given in ((loaded.entities, head), (loaded.relations, relation), (loaded.entities, tail))
     )
-    triplet = (int(first), int(kind), int(last))
-    found = explain_triplet(scorer, loaded, triplet, paths=paths, clauses=clauses, draws=draws, seed=seed)
-    return ExplainedFact(command="explain", graph=info, model=name, explanation=found)
+    triplet, read = np.array([[first, kind, last]], np.int64), loaded
+    most, note = budget_of(loaded, budget), note_on(loaded, budget, f"{head} and {tail}")
+    if most is not None:
+        [(_, part)] = neighbourhoods(loaded, triplet, most)
+        triplet, read = part.inside(triplet), part.graph
+    asked = (int(triplet[0, 0]), int(triplet[0, 1]), int(triplet[0, 2]))
+    found = explain_triplet(scorer, read, asked, paths=paths, clauses=clauses, draws=draws, seed=seed)
+    warnings = () if note is None else (note,)
+    return ExplainedFact(command="explain", graph=info, model=name, explanation=found, warnings=warnings)

@@ -22,11 +22,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from anykg.answers import calibration
 from anykg.answers.calibration import digest_of
-from anykg.answers.fitted import asked_before
+from anykg.answers.fitted import calibrated
 from anykg.answers.hidden import hide_together
 from anykg.answers.inputs import ModelLike, graph_of, model_of
+from anykg.answers.missing import missing_share
 from anykg.answers.mixing import (
     Mix,
     Scored,
@@ -43,6 +43,7 @@ from anykg.answers.negatives import Negatives, find_negatives, read_negatives
 from anykg.answers.parts import Parts, registered_name
 from anykg.errors import ConfigError, DataError, SettingError
 from anykg.evaluation.protocol import Target
+from anykg.evaluation.ranking import relations_with_loops
 from anykg.graph.graph import KnowledgeGraph
 from anykg.io.catalog import GraphLike
 from anykg.models.base import LinkPredictor
@@ -116,6 +117,8 @@ class _Run:
     progress: Progress
     rejected: KnowledgeGraph | None = None
     """Triples that are known to be wrong."""
+    missing: float | None = None
+    """Share of all true facts that the graph is taken to lack; None estimates it."""
     models: dict[str, LinkPredictor] = field(default_factory=dict)
     fits: Restarts | None = None
     took: dict[str, float] = field(default_factory=dict)
@@ -136,6 +139,7 @@ def fit(
     seed: int = 0,
     resume: bool = False,
     negatives: Negatives = (),
+    missing: float | None = None,
     tell: Tell = lambda text: None,
     progress: Progress = ignore,
 ) -> Mixture:
@@ -150,11 +154,15 @@ def fit(
         resume: Keep the components that an interrupted fit has finished in `out`.
         negatives: Triples known to be wrong: (head, relation, tail) by name, a file of them, or the decisions file of
             the web page. They compete with hidden facts when the mix is learnt, and are never proposed.
+        missing: Share of all true facts that probabilities take to be missing from the graph; by default what its most
+            reliable rule suggests, or a tenth.
         tell: Called with a sentence on what is done next.
         progress: Called with (seconds spent, seconds in all).
     """
     if minutes <= 0:
         raise SettingError("minutes", f"expected more than 0, found {minutes}")
+    if missing is not None and not 0 <= missing < 1:
+        raise SettingError("missing", f"expected at least 0 and less than 1, found {missing:g}")
     clock = Clock(60 * minutes)
     folder = None if out is None else Path(out)
     if folder is not None and (folder / MODEL_FILE).exists() and not resume:
@@ -172,7 +180,7 @@ def fit(
     made_for = {"graph": whole.digest, "seed": seed, "foundation": digest_of(foundation)}
     parts = Parts(folder, made_for, resume=resume)
     rejected = whole.with_triplets(wrong) if len(wrong) else None
-    run = _Run(whole, rest, hidden, foundation, clock, seed, parts, tell, progress, rejected)
+    run = _Run(whole, rest, hidden, foundation, clock, seed, parts, tell, progress, rejected, missing)
     _fit_components(run)
     mixture = _mix(run)
     if folder is not None:
@@ -472,24 +480,25 @@ def _assemble(
         heads, relations, tails = torch.from_numpy(run.rejected.triplets.astype(np.int64)).T
         entities = name_keys(run.graph.entities)
         mixture.negatives = torch.stack([entities[heads], mixture.relation_keys[relations], entities[tails]], 1)
-    _keep_hidden(mixture, "hidden", learnt)
-    _keep_hidden(mixture, "hidden_relation", of_relations)
-    names_of_relations = list(run.graph.relations)
-    found = {task: asked_before(mixture, run.graph, task) for task in TASKS}
-    mixture.config = replace(
-        mixture.config,
-        calibration={
-            task: calibration.fit(part.evidence(run.graph.num_relations), part.best_right, names_of_relations).to_dict()
-            for task, part in found.items()
-        },
-    )
+    _keep_hidden(mixture, "hidden", learnt, run.rest)
+    _keep_hidden(mixture, "hidden_relation", of_relations, None)
+    lacks = run.graph.derive(missing_share) if run.missing is None else run.missing
+    found: dict[str, Any] = {task: calibrated(mixture, run.graph, task, lacks).to_dict() for task in TASKS}
+    mixture.config = replace(mixture.config, calibration=found)
     return mixture.eval()
 
 
-def _keep_hidden(mixture: Mixture, kind: str, learnt: _Learnt) -> None:
-    """Keep the questions about hidden facts, the ranks of their answers and the best answers."""
+def _keep_hidden(mixture: Mixture, kind: str, learnt: _Learnt, rest: KnowledgeGraph | None) -> None:
+    """Keep the questions about hidden facts, the ranks of their answers and the best answers.
+
+    An entity answers a question about itself only if the relation has such facts in `rest`, as in every list.
+    """
     asked, mix = learnt.asked, learnt.mix
     offsets = asked.offsets if asked.rejected is None else asked.offsets.masked_fill(asked.rejected, -torch.inf)
+    if rest is not None:
+        loops = rest.derive(relations_with_loops)[asked.questions[:, 1] % rest.num_relations]
+        itself = asked.candidates == torch.from_numpy(asked.questions[:, :1])
+        offsets = offsets.masked_fill(itself & torch.from_numpy(~loops)[:, None], -torch.inf)
     usable = mix.scores.masked_fill(~torch.isfinite(offsets), -torch.inf)
     best = usable.topk(min(KEPT, usable.shape[1]), dim=1)
     totals = torch.logsumexp(mix.scores + offsets, 1, keepdim=True)

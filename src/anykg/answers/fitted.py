@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from anykg.answers.calibration import Calibration, fit
 from anykg.answers.hidden import Recovery, given_away, hide_together
 from anykg.evaluation.protocol import Target
 from anykg.evaluation.strata import half_links
@@ -31,6 +32,13 @@ def has_seen(model: LinkPredictor, graph: KnowledgeGraph) -> bool:
     from anykg.models.rulebook import Rulebook  # imports numba, which questions about small graphs do not need
 
     return isinstance(model, Rulebook) and model.fitted
+
+
+def calibrated(model: Mixture, graph: KnowledgeGraph, task: Target, missing: float) -> Calibration:
+    """The calibration by what was asked while a model was made, if a share of all true facts is missing."""
+    found = asked_before(model, graph, task)
+    evidence = found.evidence(graph.num_relations)
+    return fit(evidence, found.best_right, list(graph.relations), hidden=model.config.hidden_share, missing=missing)
 
 
 def asked_before(model: Mixture, graph: KnowledgeGraph, task: Target) -> Recovery:

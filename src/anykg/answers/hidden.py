@@ -7,14 +7,20 @@ relations), other known facts filtered.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from anykg.answers.calibration import Evidence, evidence_of, group_of
+from anykg.answers.asking import asking_order
+from anykg.answers.calibration import Evidence, digest_of, evidence_of, group_of
+from anykg.answers.work import SLICE, Arrays, Store, Subject, results
+from anykg.cluster import Cluster
 from anykg.errors import DataError
 from anykg.evaluation.protocol import PROTOCOLS, Target
-from anykg.evaluation.ranking import encode, rank_facts
+from anykg.evaluation.ranking import deduplicate, questions_about
+from anykg.evaluation.reading import rank_facts
 from anykg.evaluation.strata import half_links
 from anykg.graph.graph import HEAD, RELATION, TAIL, KnowledgeGraph
 from anykg.models.base import LinkPredictor
@@ -113,66 +119,116 @@ def _draw(graph: KnowledgeGraph, before: np.ndarray, count: int, rng: np.random.
     return chosen
 
 
+class Hiding(NamedTuple):
+    """What all parts of a check have in common."""
+
+    rounds: list[np.ndarray]
+    """Rows of the hidden facts of each round."""
+    twins: np.ndarray
+
+
 def ask_back(
     model: LinkPredictor,
     rounds: list[tuple[KnowledgeGraph, KnowledgeGraph]],
     task: Target,
     twins: np.ndarray,
     progress: Progress = ignore,
+    *,
+    whole: KnowledgeGraph | None = None,
+    budget: int | None = None,
+    cluster: Cluster | None = None,
 ) -> Recovery:
-    """Ask for both ends (or the relation) of every hidden fact.
+    """Ask for both ends (or the relation) of every hidden fact, a slice of the questions at a time.
 
-    `twins` [T, 2] are pairs of relations that duplicate or invert each other; r + R is the inverse of r.
+    `twins` [T, 2] are pairs of relations that duplicate or invert each other; r + R is the inverse of r. `whole` is the
+    graph that the rounds were drawn from, `budget` how many facts are read for a question, and `cluster` where to ask.
     """
-    columns = (RELATION,) if task == "relation" else (TAIL, HEAD)
-    total, done = len(columns) * sum(len(hidden) for _, hidden in rounds), 0
-    parts: list[Recovery] = []
-    for rest, hidden in rounds:
-        encoded = encode(model, rest)
-        for column in columns:
-            part = after(progress, done, total)
-            parts.append(_ask(model, rest, hidden, column, twins, len(parts), encoded, part))
-            done += len(hidden)
-    fields = {name: np.concatenate([getattr(part, name) for part in parts]) for name in Recovery.__dataclass_fields__}
+    rest, hidden = rounds[0]
+    whole = rest.union(hidden) if whole is None else whole
+    rows = [whole.positions(hidden.triplets) for _, hidden in rounds]
+    slices = [
+        (number, column, facts, questions)
+        for number in range(len(rounds))
+        for column in ((RELATION,) if task == "relation" else (TAIL, HEAD))
+        for facts, questions in _slices(whole.triplets[rows[number]], column)
+    ]
+    common, subject = Hiding(rows, twins), Subject(whole, model, budget)
+    store = None if cluster is None else Store("check", whole.digest, digest_of(model), task, budget, *rows, twins)
+    answers = results(rank_part, subject, [part[:3] for part in slices], common=common, cluster=cluster, store=store)
+    total, done = sum(len(facts) for _, _, facts, _ in slices), 0
+    parts: dict[tuple[int, int], list[Arrays]] = {}
+    for number, column, facts, questions in slices:
+        subject.progress = after(progress, done, total)
+        subject.without(rows[number], rounds[number][0])
+        found = next(answers)
+        found["questions"], found["best_questions"] = questions[found["questions"]], questions[found["best_questions"]]
+        parts.setdefault((number, column), []).append(found | {"at": facts})
+        done += len(facts)
+        progress(done, total)
+    joined = [_joined(part, column, index) for index, ((_, column), part) in enumerate(parts.items())]
+    fields = {name: np.concatenate([getattr(part, name) for part in joined]) for name in Recovery.__dataclass_fields__}
     return Recovery(**fields)
 
 
-def _ask(
-    model: LinkPredictor,
-    rest: KnowledgeGraph,
-    hidden: KnowledgeGraph,
-    column: int,
-    twins: np.ndarray,
-    number: int,
-    encoded: object,
-    progress: Progress,
-) -> Recovery:
-    facts = hidden.triplets.astype(np.int64)
-    known = rest.union(hidden)
-    found = rank_facts(model, rest, facts, column, known=known, encoded=encoded, best=TOP, progress=progress)
-    assert found.best is not None
-    answers = np.full(int(found.questions.max(initial=-1)) + 1, -1)
-    first = found.best.ranks == 1
-    answers[found.best.questions[first]] = found.best.triplets[first, column]
-    return Recovery(
-        facts=facts,
-        columns=np.full(len(facts), column),
-        ranks=found.ranks.by(PROTOCOLS["full"].ties),
-        scores=found.scores,
-        answers=answers[found.questions],
-        candidates=found.ranks.candidates,
-        strata=half_links(rest, facts),
-        given_away=given_away(rest, facts, twins),
-        best_questions=number * 2**40 + found.best.questions,
-        best_facts=found.best.triplets,
-        best_columns=np.full(len(found.best.questions), column),
-        best_scores=found.best.scores,
-        best_leading=evidence_of(found.best, column, rest.num_relations).leading,
-        best_following=found.best.following,
-        best_totals=found.best.totals,
-        best_answered=found.best.answered,
-        best_right=hidden.contains(found.best.triplets),
+def _slices(facts: np.ndarray, column: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Facts [F, 3] that ask the same questions together: rows of the facts, and the numbers of their questions."""
+    distinct = deduplicate(questions_about(facts, column))
+    order = asking_order(distinct.questions)
+    for start in range(0, len(order), SLICE):
+        questions = np.sort(order[start : start + SLICE])
+        yield np.flatnonzero(np.isin(distinct.which, questions)), questions
+
+
+def rank_part(subject: Subject, hiding: Hiding, number: int, column: int, rows: np.ndarray) -> Arrays:
+    """Ask for a column of some hidden facts of a round: those at rows [F]."""
+    hidden = hiding.rounds[number]
+    progress, whole, rest = subject.progress, subject.graph, subject.without(hidden)
+    facts = whole.triplets[hidden[rows]].astype(np.int64)
+    found = rank_facts(
+        subject.model,
+        rest.graph,
+        facts,
+        column,
+        known=whole,
+        encoded=rest.encoded,
+        best=TOP,
+        budget=subject.budget,
+        progress=progress,
     )
+    best = found.best
+    assert best is not None
+    answers = np.full(int(found.questions.max(initial=-1)) + 1, -1)
+    first = best.ranks == 1
+    answers[best.questions[first]] = best.triplets[first, column]
+    return {
+        "facts": facts,
+        "ranks": found.ranks.by(PROTOCOLS["full"].ties),
+        "scores": found.scores,
+        "answers": answers[found.questions],
+        "candidates": found.ranks.candidates,
+        "strata": half_links(rest.graph, facts),
+        "given_away": given_away(rest.graph, facts, hiding.twins),
+        "questions": found.questions,
+        "best_questions": best.questions,
+        "best_facts": best.triplets,
+        "best_scores": best.scores,
+        "best_leading": evidence_of(best, column, whole.num_relations).leading,
+        "best_following": best.following,
+        "best_totals": best.totals,
+        "best_answered": best.answered,
+        "best_right": np.isin(whole.positions(best.triplets), hidden),
+    }
+
+
+def _joined(parts: list[Arrays], column: int, number: int) -> Recovery:
+    """The parts of one round that asked for one column, with the facts in their order."""
+    whole = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    order = np.argsort(whole.pop("at"))
+    del whole["questions"]
+    found = {name: array if name.startswith("best_") else array[order] for name, array in whole.items()}
+    found["best_questions"] += number * 2**40
+    columns = np.full(len(order), column)
+    return Recovery(**found, columns=columns, best_columns=np.full(len(found["best_questions"]), column))
 
 
 def given_away(rest: KnowledgeGraph, facts: np.ndarray, twins: np.ndarray) -> np.ndarray:

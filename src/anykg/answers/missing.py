@@ -1,6 +1,8 @@
 """How likely it is that a question has an answer that the graph does not know.
 
-Two things are estimated from the graph alone. If a share of all facts is missing, the counts of known answers say how
+Three things are estimated from the graph alone. The share of all facts that it lacks (`missing_share`): facts missing
+at random lower the confidence of every rule, also of one that always holds, so the most reliable rule shows at most
+how many there are. If a share of all facts is missing, the counts of known answers say how
 likely one more is (`chance_of_missing`): countries have one capital, so a second one is not missing. And a question
 without any known answer may have one that is no entity of the graph at all; how often that happens follows from how
 many facts end in an entity that occurs nowhere else (the estimate of Good and Turing, `share_unseen`).
@@ -14,9 +16,16 @@ import numpy as np
 
 from anykg.graph.graph import HEAD, RELATION, TAIL, KnowledgeGraph
 from anykg.graph.keys import find
+from anykg.seeds import generator
 
 MISSING = 0.1
-"""Share of all facts that is assumed to be missing."""
+"""Share of all facts that is assumed to be missing if the graph does not tell."""
+MOST_MISSING = 0.3
+"""A graph whose most reliable rule suggests that more is missing has no reliable rule."""
+PATHS, FEWEST_CASES = 200_000, 50
+"""Paths of one and of two facts that are drawn to measure rules, and cases that a rule needs."""
+SURE = 2.0
+"""Standard errors below its confidence at which a rule is counted on."""
 PRIOR = 5.0
 """Facts' worth of prior: the share of unseen answers of a relation is shrunk towards that of all relations."""
 
@@ -51,6 +60,11 @@ def chance_of_one_more(kinds: np.ndarray, counts: np.ndarray, share: float) -> n
     return np.asarray(chances[np.searchsorted(pairs, kinds * most + counts)])
 
 
+def not_visible(hidden: float, missing: float) -> float:
+    """Share of all true facts that is not visible if a graph lacks a share of them and a share of it is hidden."""
+    return 1 - (1 - hidden) * (1 - missing)
+
+
 def expected_missing(known: np.ndarray, share: float) -> np.ndarray:
     """How many answers [Q] a question with known answers [Q] lacks if it lacks any and a share of all is missing.
 
@@ -59,6 +73,62 @@ def expected_missing(known: np.ndarray, share: float) -> np.ndarray:
     """
     rate = np.maximum(np.asarray(known, float) * share / (1 - share), 1e-9)
     return np.asarray(rate / -np.expm1(-rate))
+
+
+def chance_hidden(known: np.ndarray, hidden: float, missing: float) -> np.ndarray:
+    """The chance [Q] that a true answer is one of the hidden facts, if the question has a hidden answer.
+
+    The missing answers of a question are taken for Poisson distributed; one without known answers lacks one only.
+
+    >>> chance_hidden(np.array([0, 9, 900]), 0.1, 0.1).round(2).tolist()
+    [1.0, 0.66, 0.47]
+    """
+    share = not_visible(hidden, missing)
+    if not missing:
+        return np.ones(len(known))
+    part = hidden * (1 - missing) / share
+    rate = np.maximum(np.asarray(known, float) * share / (1 - share), 1e-9)
+    return np.asarray(part * np.expm1(-rate) / np.expm1(-part * rate))
+
+
+def missing_share(graph: KnowledgeGraph) -> float:
+    """Share of all true facts that the graph lacks, by its most reliable rule; `MISSING` if none is reliable.
+
+    Rules are paths of one or two facts that imply a third between their ends: a symmetric relation, an inverse, a part
+    of a part. Their confidence is measured on drawn paths; its lower bound counts.
+    """
+    if not len(graph):
+        return MISSING
+    cases, holds = _rules(graph)
+    usable = cases >= FEWEST_CASES
+    cases, share = cases[usable], holds[usable] / cases[usable]
+    spread = SURE * np.sqrt(share * (1 - share) / cases + (SURE / cases / 2) ** 2)
+    sure = (share + SURE**2 / cases / 2 - spread) / (1 + SURE**2 / cases)  # the lower bound of Wilson
+    least = 1 - float(sure.max(initial=0.0))
+    return least if least <= MOST_MISSING else MISSING
+
+
+def _rules(graph: KnowledgeGraph) -> tuple[np.ndarray, np.ndarray]:
+    """Of every rule [K] that held at least once: the pairs of entities that its body joins, and those it holds for."""
+    rng = generator(0, "missing", "paths")
+    facts, r = graph.with_inverses().astype(np.int64), graph.num_relations
+    facts = facts[np.argsort(facts[:, HEAD], kind="stable")]
+    begins = np.searchsorted(facts[:, HEAD], np.arange(graph.num_entities + 1))
+    drawn = facts[rng.integers(len(facts), size=PATHS)] if len(facts) > PATHS else facts
+    single = np.stack([drawn[:, RELATION], np.full(len(drawn), 2 * r), drawn[:, HEAD], drawn[:, TAIL]], 1)
+    start = facts[rng.integers(len(facts), size=PATHS)]
+    middle = start[:, TAIL]
+    chosen = begins[middle] + (rng.random(PATHS) * (begins[middle + 1] - begins[middle])).astype(np.int64)
+    second = facts[chosen]
+    double = np.stack([start[:, RELATION], second[:, RELATION], start[:, HEAD], second[:, TAIL]], 1)
+    paths = np.concatenate([single, double])
+    paths = np.unique(paths[paths[:, 2] != paths[:, 3]], axis=0)
+    _, body, cases = np.unique(paths[:, 0] * (2 * r + 1) + paths[:, 1], return_inverse=True, return_counts=True)
+    between = graph.relations_between(paths[:, 2], paths[:, 3])
+    rows, implied = between.rows, between.values.astype(np.int64)
+    itself = (paths[rows, 1] == 2 * r) & (paths[rows, 0] == implied)
+    rule, holds = np.unique(body.reshape(-1)[rows[~itself]] * r + implied[~itself], return_counts=True)
+    return cases[rule // r].astype(float), holds.astype(float)
 
 
 def chance_at(

@@ -9,13 +9,15 @@ same kind, so nothing needs to be labelled. It never judges a fold it was traine
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from anykg.answers.work import Arrays, Store, Subject, results
+from anykg.cluster import Cluster
 from anykg.evaluation.ranking import encode
 from anykg.graph.graph import HEAD, RELATION, TAIL, KnowledgeGraph
 from anykg.graph.schema import Kinds, entity_kinds
@@ -37,15 +39,20 @@ WALKS = 100
 EPOCHS = 12
 WIDTH = 32
 RELATION_WIDTH = 8
+STEPS = 3
+"""Of a fold: fit ComplEx, mine rules, take the figures."""
 
 
 class Effort(NamedTuple):
     """How much work each fold is."""
 
-    complex_seconds: float
-    rules_seconds: float
+    complex_seconds: float | None
+    rules_seconds: float | None
+    """None for a fixed number of passes and rounds: the result then depends on the seed alone."""
     negatives: int
     """Facts of the fold that are also corrupted, twice each, to train on."""
+    epochs: int = 1000
+    """Passes of ComplEx, at most."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,8 +77,7 @@ class _Models:
     adjacent: Adjacency
 
 
-@dataclass(eq=False)
-class _Fold:
+class _Fold(NamedTuple):
     """The figures of one fold."""
 
     rows: np.ndarray
@@ -81,22 +87,40 @@ class _Fold:
     fits: np.ndarray
     false_figures: np.ndarray
     false_relations: np.ndarray
-    relations: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
+    relations: np.ndarray
+
+
+class _Folds(NamedTuple):
+    """What all folds have in common."""
+
+    folds: int
+    effort: Effort
+    seed: int
 
 
 def plausibility(
-    graph: KnowledgeGraph, *, folds: int, effort: Effort, seed: int = 0, progress: Progress = ignore
+    graph: KnowledgeGraph,
+    *,
+    folds: int,
+    effort: Effort,
+    seed: int = 0,
+    cluster: Cluster | None = None,
+    progress: Progress = ignore,
 ) -> Plausibility:
-    """Judge every fact of a graph by the rest, `folds` times another part of the facts."""
-    kinds = graph.derive(entity_kinds)
-    order = generator(seed, "audit").permutation(len(graph))
-    steps = folds * 3 + 1
+    """Judge every fact of a graph by the rest, `folds` times another part of the facts.
+
+    Finished folds are kept in the user's cache until all are done.
+    """
+    steps = folds * STEPS + 1
+    subject, common = Subject(graph), _Folds(folds, effort, seed)
+    store = Store("audit", graph.digest, common)
+    parts = [(number,) for number in range(folds)]
+    answers = results(fold_part, subject, parts, common=common, cluster=cluster, store=store)
     found = []
     for number in range(folds):
-        rows = np.sort(order[number::folds])
-        progress(3 * number, steps)
-        models = _fitted(graph, rows, effort, seed, after(progress, 3 * number, steps))
-        found.append(_figures_of_fold(graph, kinds, models, rows, effort, generator(seed, "corrupt", number)))
+        subject.progress = after(progress, STEPS * number, steps)
+        progress(STEPS * number, steps)
+        found.append(_Fold(**next(answers)))
     progress(steps - 1, steps)
     log_odds = _judged(graph, found, seed)
     whole = {
@@ -105,6 +129,15 @@ def plausibility(
     back = np.argsort(whole["rows"])
     progress(steps, steps)
     return Plausibility(log_odds, *(whole[name][back] for name in ("ranks", "expected", "fits")))
+
+
+def fold_part(subject: Subject, common: _Folds, number: int) -> Arrays:
+    """Hide a fold, fit to the rest, and take the figures of the fold."""
+    graph, (folds, effort, seed) = subject.graph, common
+    rows = np.sort(generator(seed, "audit").permutation(len(graph))[number::folds])
+    models = _fitted(graph, rows, effort, seed, subject.progress)
+    kinds = graph.derive(entity_kinds)
+    return _figures_of_fold(graph, kinds, models, rows, effort, generator(seed, "corrupt", number))._asdict()
 
 
 def corrupted(
@@ -133,10 +166,10 @@ def corrupted(
 
 def _fitted(graph: KnowledgeGraph, rows: np.ndarray, effort: Effort, seed: int, progress: Progress) -> _Models:
     rest = graph.without(graph.triplets[rows])
-    vectors = fit_complex(rest, config=ComplExConfig(epochs=1000), seconds=effort.complex_seconds, seed=seed)
-    progress(1, 3)
+    vectors = fit_complex(rest, config=ComplExConfig(epochs=effort.epochs), seconds=effort.complex_seconds, seed=seed)
+    progress(1, STEPS)
     book = fit_rulebook(rest, effort.rules_seconds, seed)
-    progress(2, 3)
+    progress(2, STEPS)
     schema = SchemaModel().eval()
     degrees = np.bincount(rest.triplets[:, [HEAD, TAIL]].ravel(), minlength=graph.num_entities)
     scorers: list[tuple[LinkPredictor, Any]] = [(model, encode(model, rest)) for model in (vectors, book)]

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from anykg.answers.asking import ask_many
 from anykg.answers.calibrated import calibration_of
 from anykg.answers.calibration import evidence_of, first_rows
 from anykg.answers.inputs import ModelLike, Name, graph_of, look_up, model_of
@@ -20,9 +21,12 @@ from anykg.answers.missing import chance_of_answer
 from anykg.answers.questions import Question, QuestionLike, Skipped, as_questions, resolve
 from anykg.answers.score import score
 from anykg.answers.table import Answers, OpenList, table_of
+from anykg.answers.work import Subject
+from anykg.cluster import Cluster, connected
 from anykg.errors import ConfigError, InputError, SettingError
 from anykg.evaluation.protocol import Target
-from anykg.evaluation.ranking import Best, Limits, best_answers, deduplicate
+from anykg.evaluation.ranking import Best, Limits, deduplicate
+from anykg.evaluation.reading import note_on
 from anykg.graph.graph import RELATION, KnowledgeGraph
 from anykg.io.catalog import GraphLike
 from anykg.models.base import LinkPredictor
@@ -44,7 +48,9 @@ def predict(
     like_tails: bool = False,
     calibrated: bool = False,
     strict: bool = False,
+    budget: int | None = None,
     model: ModelLike = DEFAULT_MODEL,
+    cluster: Cluster | str | None = None,
     progress: Progress = ignore,
 ) -> Answers:
     """Return the k best answers to one question, or to each of several.
@@ -67,7 +73,11 @@ def predict(
             beyond the known answers, is an answer. A question without known answers is taken to have one somewhere; of
             others, a tenth of all facts is taken to be missing.
         strict: Raise at the first of several questions that cannot be asked, instead of listing them in `skipped`.
+        budget: How many facts near the entities of a question are read to answer it, 0 for all. By default all facts of
+            graphs up to 2,000,000 facts, and 200,000 of larger ones; a warning says so. Entities outside are no
+            answers.
         model: A model, the name of a shipped one, a folder, or a hub id.
+        cluster: Address of a Ray cluster to ask on: "auto", HOST:PORT, or "local" for all cores of this machine.
         progress: Called with (done, total) questions.
     """
     if k < 1:
@@ -76,7 +86,9 @@ def predict(
     if questions is not None and any(part is not None for part in given):
         raise ConfigError("Expected one question (head, relation, tail) or questions, found both.")
     if head is not None and relation is not None and tail is not None:
-        return score(graph, [(head, relation, tail)], model=model, calibrated=calibrated, progress=progress)
+        return score(
+            graph, [(head, relation, tail)], model=model, calibrated=calibrated, budget=budget, progress=progress
+        )
     asked = [Question.of(given)] if questions is None else as_questions(questions)
     loaded, info = graph_of(graph)
     scorer, name = model_of(model)
@@ -84,10 +96,12 @@ def predict(
     usable = np.flatnonzero((ids >= 0).any(1))
     first = usable[np.sort(deduplicate(ids[usable]).first)]
     limits = limits_of(loaded, ids[first], candidates, like_tails)
-    best = best_answers(scorer, loaded, ids[first], k=k, known=known, limits=limits, progress=progress)
+    with connected(cluster) as workers:
+        subject = Subject(loaded, scorer, budget)
+        best = ask_many(subject, ids[first], k=k, known=known, limits=limits, cluster=workers, progress=progress)
+        stated = probabilities(scorer, loaded, ids[first], best, progress, cluster=workers) if calibrated else None
     measure, none = {"score": best.scores}, np.full(len(first), np.nan)
-    if calibrated:
-        stated = probabilities(scorer, loaded, ids[first], best, progress)
+    if stated is not None:
         measure = {"probability": stated.answers}
         none = stated.none if candidates is None and not like_tails else none
     columns = measure | {"rank": best.ranks, "known": best.known}
@@ -103,8 +117,19 @@ def predict(
         model=name,
         skipped=tuple(skipped),
         open_lists=_open_lists(asked, first, none) if calibrated else (),
-        warnings=(*(warnings if questions is not None else ()), *outgrown(scorer, loaded)),
+        warnings=(
+            *(warnings if questions is not None else ()),
+            *_note(loaded, asked[0] if questions is None else None, budget),
+            *outgrown(scorer, loaded),
+        ),
     )
+
+
+def _note(graph: KnowledgeGraph, question: Question | Skipped | None, budget: int | None) -> list[str]:
+    """How much of the graph was read, if not all."""
+    ends = [name for name in (question.head, question.tail) if name] if isinstance(question, Question) else []
+    note = note_on(graph, budget, " and ".join(ends) or "each question's entities")
+    return [] if note is None else [note]
 
 
 def outgrown(model: LinkPredictor, graph: KnowledgeGraph) -> list[str]:
@@ -125,7 +150,13 @@ class Stated(NamedTuple):
 
 
 def probabilities(
-    model: LinkPredictor, graph: KnowledgeGraph, asked: np.ndarray, best: Best, progress: Progress = ignore
+    model: LinkPredictor,
+    graph: KnowledgeGraph,
+    asked: np.ndarray,
+    best: Best,
+    progress: Progress = ignore,
+    *,
+    cluster: Cluster | None = None,
 ) -> Stated:
     """Probabilities of the best answers to questions asked [Q, 3], and that there is no further answer.
 
@@ -139,7 +170,7 @@ def probabilities(
         mine = np.flatnonzero(questions[best.questions])
         if not len(mine):
             continue
-        found = calibration_of(model, graph, task, progress)
+        found = calibration_of(model, graph, task, progress, cluster=cluster)
         evidence = evidence_of(best, columns[best.questions], graph.num_relations).take(mine)
         result[mine] = found.probabilities(evidence, list(graph.relations))
         novel = evidence.take(np.flatnonzero(~best.known[mine]))

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from anykg.answers.asking import ask_many
 from anykg.answers.calibration import (
     Calibration,
     evidence_of,
@@ -33,8 +34,10 @@ from anykg.answers.calibration import (
 from anykg.answers.fitted import has_seen
 from anykg.answers.hidden import hide_together
 from anykg.answers.missing import chance_at, chance_of_missing
+from anykg.answers.work import Subject
 from anykg.atomic import write_json
-from anykg.evaluation.ranking import Best, best_answers, encode
+from anykg.cluster import Cluster
+from anykg.evaluation.ranking import Best
 from anykg.graph.graph import HEAD, RELATION, TAIL, KnowledgeGraph
 from anykg.graph.schema import one_way_relations
 from anykg.models.base import LinkPredictor
@@ -150,7 +153,14 @@ def _log_odds(values: np.ndarray) -> np.ndarray:
 
 
 def proposals_of(
-    model: LinkPredictor, graph: KnowledgeGraph, known: Calibration, share: float, progress: Progress = ignore
+    model: LinkPredictor,
+    graph: KnowledgeGraph,
+    known: Calibration,
+    share: float,
+    progress: Progress = ignore,
+    *,
+    budget: int | None = None,
+    cluster: Cluster | None = None,
 ) -> Proposals | None:
     """What an earlier run has learnt, or what is learnt now; None if the model has seen the graph, or of too few facts.
 
@@ -160,6 +170,8 @@ def proposals_of(
         known: The model's calibration on it.
         share: Share of the facts to hide.
         progress: Called with (done, total) questions.
+        budget: How many facts are read for a question, as in `predict`.
+        cluster: Where to ask; None for here.
     """
     if has_seen(model, graph):
         return None
@@ -170,7 +182,9 @@ def proposals_of(
     rest, hidden = hide_together(graph, share, seed=0)
     asked = questions_of(rest, None, None)
     asked = asked[np.sort(generator(0, "proposals").permutation(len(asked))[:QUESTIONS])]
-    best = best_answers(model, rest, asked, k=ANSWERS, encoded=encode(model, rest), progress=progress)
+    subject, rows = Subject(graph, model, budget), graph.positions(hidden.triplets)
+    subject.without(rows, rest)
+    best = ask_many(subject, asked, k=ANSWERS, hidden=rows, cluster=cluster, progress=progress)
     columns = np.argmin(asked, axis=1)[best.questions]
     evidence = evidence_of(best, columns, graph.num_relations)
     start, end = ends(rest, best, columns, share)

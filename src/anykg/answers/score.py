@@ -20,8 +20,9 @@ from anykg.answers.inputs import ModelLike, Name, graph_of, look_up, model_of
 from anykg.answers.missing import chance_of_answer
 from anykg.answers.table import Answers, table_of
 from anykg.errors import DataError
-from anykg.evaluation.ranking import Ranked, encode, questions_about, rank_facts
+from anykg.evaluation.ranking import Ranked, questions_about
 from anykg.evaluation.ranks import Ties
+from anykg.evaluation.reading import encode, note_on, rank_facts
 from anykg.graph.graph import COLUMNS, HEAD, TAIL, KnowledgeGraph
 from anykg.io.catalog import GraphLike
 from anykg.models.store import DEFAULT_MODEL
@@ -37,6 +38,7 @@ def score(
     *,
     model: ModelLike = DEFAULT_MODEL,
     calibrated: bool = False,
+    budget: int | None = None,
     progress: Progress = ignore,
 ) -> Answers:
     """Score facts, known or not, and rank both ends of each among all entities.
@@ -47,6 +49,7 @@ def score(
         model: A model, the name of a shipped one, a folder, or a hub id.
         calibrated: Run a check first if the model has not been calibrated on this graph. Without, probabilities are
             only stated if it has.
+        budget: How many facts near each fact are read to score it, as in `predict`.
         progress: Called with (done, total) questions.
 
     Returns:
@@ -63,7 +66,7 @@ def score(
     stated = {column: np.zeros(len(triplets), np.float32) for column in (TAIL, HEAD)}
     done = 0
     for rest, rows in _rounds(loaded, triplets, known):
-        encoded = encode(scorer, rest)
+        encoded = encode(scorer, rest, budget)
         for column in (TAIL, HEAD):
             found = rank_facts(
                 scorer,
@@ -72,6 +75,8 @@ def score(
                 column,
                 known=loaded,
                 encoded=encoded,
+                budget=budget,
+                seen=True,
                 standing=curve is not None,
                 progress=after(progress, done, 2 * len(triplets)),
             )
@@ -84,7 +89,9 @@ def score(
     columns = {"score": scores, "tail_rank": ranks[TAIL], "head_rank": ranks[HEAD], "known": known}
     if curve is not None:
         columns = {"score": scores, "probability": stated[TAIL], "head_probability": stated[HEAD]} | columns
-    return table_of(loaded, triplets, columns, command="score", info=info, model=name)
+    note = note_on(loaded, budget, "each fact")
+    warnings = () if note is None else (note,)
+    return table_of(loaded, triplets, columns, command="score", info=info, model=name, warnings=warnings)
 
 
 def _probabilities(

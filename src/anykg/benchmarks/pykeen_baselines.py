@@ -8,8 +8,9 @@ Adam.
 
 from __future__ import annotations
 
+import copy
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -23,10 +24,11 @@ from anykg.graph.graph import KnowledgeGraph
 
 NAMES = ("pykeen-complex", "pykeen-rotate")
 MOST_EPOCHS = 10_000
+BATCH = 512
 RANK = 200
 N3 = 0.01
 """Weight of the cubed moduli."""
-MARGIN, ROTATE_LR = 3.0, 1e-2
+MARGIN, ROTATE_LR, NEGATIVES = 3.0, 1e-2, 64
 """Of RotatE; not checked at convergence. PyKEEN measures a Euclidean distance, the paper (margin 9) a sum of moduli."""
 
 ScoreTails = Callable[[Tensor, Tensor], Tensor]
@@ -37,53 +39,64 @@ class _TimeIsUp(Exception):
     """The time to train has passed."""
 
 
-def train(name: str, graph: KnowledgeGraph, seconds: float, seed: int = 0) -> ScoreTails:
-    """Train a baseline for a time and return its scores."""
+def train(name: str, graph: KnowledgeGraph, seconds: Sequence[float], seed: int = 0) -> Iterator[ScoreTails]:
+    """Train a baseline once and return its scores after each of some times, earliest first.
+
+    A score function holds until the next one is asked for.
+    """
     try:
         from pykeen.training.callbacks import TrainingCallback
         from pykeen.triples import TriplesFactory
     except ImportError as error:
         raise ConfigError("The comparison needs PyKEEN: pip install 'anykg[pykeen]'.") from error
 
-    started = time.monotonic()
-
-    class Stop(TrainingCallback):  # type: ignore[misc]
-        """Ends the training when the time is up."""
-
-        def on_batch(self, epoch: int, batch: Any, batch_loss: float, **kwargs: Any) -> None:
-            if time.monotonic() - started > seconds:
-                raise _TimeIsUp
-
+    if name not in NAMES:
+        raise ConfigError(f"There is no baseline {name!r}; there are {', '.join(NAMES)}.")
     factory = TriplesFactory(
         mapped_triples=torch.from_numpy(graph.triplets.astype(np.int64)),
         entity_to_id={name: index for index, name in enumerate(graph.entities)},
         relation_to_id={name: index for index, name in enumerate(graph.relations)},
-        create_inverse_triples=True,
+        create_inverse_triples=name == "pykeen-complex",
     )
+    waiting = sorted(seconds)
+    reached: list[dict[str, Tensor]] = []
+    started = time.monotonic()
     model, loop, batch_size = _set_up(name, factory, seed)
+
+    class Watch(TrainingCallback):  # type: ignore[misc]
+        """Keeps the weights at the times asked for and ends the training at the last."""
+
+        def on_batch(self, epoch: int, batch: Any, batch_loss: float, **kwargs: Any) -> None:
+            while len(reached) < len(waiting) and time.monotonic() - started > waiting[len(reached)]:
+                reached.append(copy.deepcopy(model.state_dict()))
+            if len(reached) == len(waiting):
+                raise _TimeIsUp
+
     with suppress(_TimeIsUp):
         loop.train(
             triples_factory=factory,
             num_epochs=MOST_EPOCHS,
             batch_size=batch_size,
-            callbacks=Stop(),
+            callbacks=Watch(),
             use_tqdm=False,
             use_tqdm_batch=False,
         )
     model.eval()
-    r = graph.num_relations
+    reached += [copy.deepcopy(model.state_dict())] * (len(waiting) - len(reached))
+    for weights in reached:
+        model.load_state_dict(weights)
+        yield partial(_score_tails, model, graph)
 
-    def score_tails(heads: Tensor, relations: Tensor) -> Tensor:
-        scores = torch.empty(len(heads), graph.num_entities)
-        direct = relations < r
-        with torch.no_grad():
-            if bool(direct.any()):
-                scores[direct] = model.predict_t(torch.stack([heads[direct], relations[direct]], 1))
-            if bool((~direct).any()):
-                scores[~direct] = model.predict_h(torch.stack([relations[~direct] - r, heads[~direct]], 1))
-        return scores
 
-    return score_tails
+@torch.no_grad()
+def _score_tails(model: Any, graph: KnowledgeGraph, heads: Tensor, relations: Tensor) -> Tensor:
+    scores, r = torch.empty(len(heads), graph.num_entities), graph.num_relations
+    direct = relations < r
+    if bool(direct.any()):
+        scores[direct] = model.predict_t(torch.stack([heads[direct], relations[direct]], 1))
+    if bool((~direct).any()):
+        scores[~direct] = model.predict_h(torch.stack([relations[~direct] - r, heads[~direct]], 1))
+    return scores
 
 
 def _set_up(name: str, factory: Any, seed: int) -> tuple[Any, Any, int]:
@@ -104,11 +117,9 @@ def _set_up(name: str, factory: Any, seed: int) -> tuple[Any, Any, int]:
             random_seed=seed,
         )
         optimizer: torch.optim.Optimizer = torch.optim.Adagrad(model.parameters(), lr=0.1)
-        return model, LCWATrainingLoop(model=model, triples_factory=factory, optimizer=optimizer), 512
-    if name == "pykeen-rotate":
-        settings = {"loss": "nssa", "loss_kwargs": {"margin": MARGIN, "adversarial_temperature": 1.0}}
-        model = RotatE(triples_factory=factory, embedding_dim=RANK, random_seed=seed, **settings)
-        optimizer = torch.optim.Adam(model.parameters(), lr=ROTATE_LR)
-        sampler = {"negative_sampler_kwargs": {"num_negs_per_pos": 64}}
-        return model, SLCWATrainingLoop(model=model, triples_factory=factory, optimizer=optimizer, **sampler), 512
-    raise ConfigError(f"There is no baseline {name!r}; there are {', '.join(NAMES)}.")
+        return model, LCWATrainingLoop(model=model, triples_factory=factory, optimizer=optimizer), BATCH
+    settings = {"loss": "nssa", "loss_kwargs": {"margin": MARGIN, "adversarial_temperature": 1.0}}
+    model = RotatE(triples_factory=factory, embedding_dim=RANK, random_seed=seed, **settings)
+    optimizer = torch.optim.Adam(model.parameters(), lr=ROTATE_LR)
+    sampler = {"negative_sampler_kwargs": {"num_negs_per_pos": NEGATIVES}}
+    return model, SLCWATrainingLoop(model=model, triples_factory=factory, optimizer=optimizer, **sampler), BATCH

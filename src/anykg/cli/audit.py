@@ -6,14 +6,14 @@ from typing import Annotated
 
 import typer
 
-from anykg.cli.options import DataDir, GraphName, Rows, RowsOut
+from anykg.cli.options import ClusterAddress, DataDir, GraphName, Rows, RowsOut
 from anykg.cli.reading import Reading, takes_reading
 
 EXAMPLES = """
 List the known facts that the rest of the graph contradicts, least plausible first, with the reason.
 
 The facts are hidden in parts, and each part is judged by the others: by vectors and rules fitted to them, and by
-their schema. Prints an estimate of the time first.
+their schema. Prints an estimate of the time first. After Ctrl-C, finished parts are kept for the same command.
 
 Examples:
 
@@ -22,6 +22,8 @@ Examples:
   anykg audit facts.tsv --relations "works for" --top 20 --out suspicious.tsv
 
   anykg audit FB15k-237 --minutes 20
+
+  anykg audit FB15k-237 --epochs 20 --cluster auto
 """
 
 
@@ -39,9 +41,14 @@ def audit(
     minutes: Annotated[
         float | None, typer.Option(help="Approximate time; default 1, plus 1 for every 15,000 facts, up to 20.")
     ] = None,
+    epochs: Annotated[
+        int | None,
+        typer.Option(help="Passes of ComplEx instead of a time; the result then depends on the seed alone.", min=1),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed for drawing the parts.")] = 0,
     format: Rows = None,
     out: RowsOut = None,
+    cluster: ClusterAddress = None,
     *,
     reading: Reading,
     data_dir: DataDir = None,
@@ -55,7 +62,19 @@ def audit(
     written_as = chosen_format(format, out, graph)
     loaded = graph_named(graph, data_dir, reading)
     time = default_minutes(loaded) if minutes is None else minutes
-    note(f"{len(loaded):,} facts in {folds} parts, about {time:.0f} min.")
+    note(
+        f"{len(loaded):,} facts in {folds} parts, " + (f"{epochs} passes each." if epochs else f"about {time:.0f} min.")
+    )
     with progress_bar("auditing") as advance:
-        found = run(loaded, count=top, relations=relations, folds=folds, minutes=time, seed=seed, progress=advance)
+        found = run(
+            loaded,
+            count=top,
+            relations=relations,
+            folds=folds,
+            minutes=time,
+            epochs=epochs,
+            seed=seed,
+            cluster=cluster,
+            progress=advance,
+        )
     write_result(found, written_as, out, nothing="No facts of these relations.")

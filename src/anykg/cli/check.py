@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from anykg.cli.evaluate import TaskName
-from anykg.cli.options import DataDir, Device, GraphName, JsonOut, Text, Trust
+from anykg.cli.options import Budget, ClusterAddress, DataDir, Device, GraphName, JsonOut, Text, Trust
 from anykg.cli.output import TextFormat
 from anykg.cli.reading import Reading, takes_reading
 
@@ -53,10 +53,12 @@ def check(
         float | None,
         typer.Option(help="Also fit for so many minutes, to see what `anykg fit` would bring.", metavar="MINUTES"),
     ] = None,
+    budget: Budget = None,
     seed: Annotated[int, typer.Option(help="Seed for drawing the facts to hide.")] = 0,
     output: Text = TextFormat.TABLE,
     out: JsonOut = None,
     device: Device = "cpu",
+    cluster: ClusterAddress = None,
     *,
     reading: Reading,
     data_dir: DataDir = None,
@@ -77,7 +79,18 @@ def check(
     for name, scorer in scorers.items():
         with progress_bar(f"checking {name}") as advance:
             reports.append(
-                run(loaded, model=scorer, task=task.value, facts=facts, seed=seed, name=name, fit=fit, progress=advance)
+                run(
+                    loaded,
+                    model=scorer,
+                    task=task.value,
+                    facts=facts,
+                    seed=seed,
+                    name=name,
+                    fit=fit,
+                    cluster=cluster,
+                    budget=budget,
+                    progress=advance,
+                )
             )
     result: Result = compare(reports, seed) if len(reports) > 1 else reports[0]
     if out:

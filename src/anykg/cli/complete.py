@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from anykg.cli.options import DataDir, Device, GraphName, ModelName, Rows, RowsOut, Trust
+from anykg.cli.options import Budget, ClusterAddress, DataDir, Device, GraphName, ModelName, Rows, RowsOut, Trust
 from anykg.cli.reading import Reading, takes_reading
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ Examples:
   anykg complete facts.tsv --min-probability 0.5 --per-entity 5 --per-relation 100
 
   anykg complete atlas --heads Kosovo --top 10
+
+  anykg complete facts.anykg --cluster auto --out new.tsv
 """
 
 LONG = 600
@@ -62,10 +64,12 @@ def complete(
         bool, typer.Option("--calibrated/--scores", help="Rank by probability, or by the model's scores.")
     ] = True,
     missing: Annotated[float, typer.Option(help="Share of all facts that is assumed to be missing.")] = 0.1,
+    budget: Budget = None,
     model: ModelName = "anykg-base",
     format: Rows = None,
     out: RowsOut = None,
     device: Device = "cpu",
+    cluster: ClusterAddress = None,
     *,
     reading: Reading,
     data_dir: DataDir = None,
@@ -92,7 +96,9 @@ def complete(
             per_entity=per_entity,
             calibrated=calibrated,
             missing=missing,
+            budget=budget,
             state=state,
+            cluster=cluster,
             announce=lambda estimate: note(_announcement(estimate)),
             progress=advance,
         )

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from anykg.cli.options import DataDir, Device, GraphName, JsonOut, ModelName, Trust
+from anykg.cli.options import Budget, DataDir, Device, GraphName, JsonOut, ModelName, Trust
 from anykg.cli.output import TextFormat
 from anykg.cli.reading import Reading, takes_reading
 
@@ -41,6 +41,7 @@ def explain(
     head: Annotated[str | None, typer.Option(help="The subject.")] = None,
     relation: Annotated[str | None, typer.Option(help="The relation.")] = None,
     tail: Annotated[str | None, typer.Option(help="The object.")] = None,
+    budget: Budget = None,
     model: ModelName = "anykg-base",
     paths: Annotated[int, typer.Option(help="At most this many paths.", min=1)] = 5,
     clauses: Annotated[int, typer.Option(help="At most this many clauses.", min=0)] = 5,
@@ -67,7 +68,7 @@ def explain(
         can_draw(picture)
     scorer = model_named(model, device, trust)
     loaded = graph_named(graph, data_dir, reading)
-    found = run(loaded, *triplet, model=scorer, paths=paths, clauses=clauses, draws=draws, seed=seed)
+    found = run(loaded, *triplet, model=scorer, paths=paths, clauses=clauses, draws=draws, seed=seed, budget=budget)
     if picture:
         found.draw(picture)
     if out:

@@ -16,7 +16,23 @@ DataDir = Annotated[Path | None, typer.Option(help="Folder of datasets, searched
 Trust = Annotated[
     bool, typer.Option("--trust", help="Allow importing a model's own code, also from the working directory.")
 ]
+Budget = Annotated[
+    int | None,
+    typer.Option(
+        help="Facts read near the entities of a question, 0 for all; default: all, or 200,000 if there are more than "
+        "2,000,000.",
+        min=0,
+    ),
+]
 Rows = Annotated[RowFormat | None, typer.Option("--format", help="Output format; default: a table, or that of --out.")]
 Text = Annotated[TextFormat, typer.Option("--format", help="Output format.")]
 RowsOut = Annotated[Path | None, typer.Option(help="Write to a .tsv, .csv, .json, .jsonl, .parquet or .nt file.")]
 JsonOut = Annotated[Path | None, typer.Option(help="Also write the result to this JSON file.")]
+ClusterAddress = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster",
+        help="Work on the Ray cluster at this address: auto, HOST:PORT, or local for all cores of this machine.",
+        metavar="ADDRESS",
+    ),
+]

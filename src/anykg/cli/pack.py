@@ -37,16 +37,17 @@ def pack(
     Example: anykg predict facts.anykg --head Alice --relation knows
     """
     from anykg.errors import ConfigError
+    from anykg.graph import neighbourhood
     from anykg.io.catalog import load_graph
     from anykg.io.pack import write_pack
-    from anykg.models.nbf.relation_graph import to_arrays
+    from anykg.models.nbf import relation_graph
 
     target = out or Path(Path(graph).name.split(".")[0] + ".anykg")
     if target.suffix != ".anykg":
         raise ConfigError(f"--out: expected a name that ends in .anykg, found {target}.")
     refuse_overwrite(target, graph)
     loaded = load_graph(graph, data_dir, **(reading | {"cache": False}))  # a second copy would be of no use
-    size = write_pack(loaded, target, arrays=to_arrays(loaded))
+    size = write_pack(loaded, target, arrays=relation_graph.to_arrays(loaded) | neighbourhood.to_arrays(loaded))
     sizes = f"{len(loaded):,} facts, {loaded.num_entities:,} entities, {loaded.num_relations:,} relations"
     say(f"Packed {sizes} into {target} ({size / 1e6:,.1f} MB).")
 

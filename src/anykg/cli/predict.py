@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from anykg.cli.options import DataDir, Device, GraphName, ModelName, Rows, RowsOut, Trust
+from anykg.cli.options import Budget, ClusterAddress, DataDir, Device, GraphName, ModelName, Rows, RowsOut, Trust
 from anykg.cli.reading import Reading, takes_reading
 
 EXAMPLES = """
@@ -47,6 +47,7 @@ def predict(
         bool, typer.Option("--like-tails", help="Only entities that already occur in that position of the relation.")
     ] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Stop at the first question with an unknown name.")] = False,
+    budget: Budget = None,
     model: ModelName = "anykg-base",
     calibrated: Annotated[
         bool, typer.Option("--calibrated", help="Probabilities instead of scores, calibrated by `anykg check`.")
@@ -54,6 +55,7 @@ def predict(
     format: Rows = None,
     out: RowsOut = None,
     device: Device = "cpu",
+    cluster: ClusterAddress = None,
     *,
     reading: Reading,
     data_dir: DataDir = None,
@@ -81,7 +83,9 @@ def predict(
             like_tails=like_tails,
             calibrated=calibrated,
             strict=strict,
+            budget=budget,
             model=scorer,
+            cluster=cluster,
             progress=advance,
         )
     nothing = "all candidates are known facts; --known shows them" if novel_only else "there are no candidates"

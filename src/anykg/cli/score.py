@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from anykg.cli.options import DataDir, Device, GraphName, ModelName, Rows, RowsOut, Trust
+from anykg.cli.options import Budget, DataDir, Device, GraphName, ModelName, Rows, RowsOut, Trust
 from anykg.cli.reading import Reading, takes_reading
 
 EXAMPLES = """
@@ -33,6 +33,7 @@ def register(app: typer.Typer) -> None:
 def score(
     graph: GraphName,
     facts: Annotated[Path, typer.Argument(help="A file of facts to score, in any format of graphs.")],
+    budget: Budget = None,
     model: ModelName = "anykg-base",
     calibrated: Annotated[
         bool, typer.Option("--calibrated", help="State probabilities; runs a check if there was none.")
@@ -56,5 +57,5 @@ def score(
     loaded = graph_named(graph, data_dir, reading)
     rows = read_names(facts).table
     with progress_bar("scoring") as advance:
-        scored = run(loaded, rows, model=scorer, calibrated=calibrated, progress=advance)
+        scored = run(loaded, rows, model=scorer, calibrated=calibrated, budget=budget, progress=advance)
     write_result(scored, written_as, out)

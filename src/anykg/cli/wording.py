@@ -21,6 +21,7 @@ OPTIONS = {
     "query": "--query",
     "strict": "--strict",
     "fit": "--fit",
+    "budget": "--budget",
 }
 """Options by their names in Python."""
 _NAMES = "|".join(OPTIONS)

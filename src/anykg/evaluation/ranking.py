@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-import psutil
 import torch
 from torch import Tensor
 
@@ -23,6 +22,9 @@ from anykg.progress import Progress, ignore
 
 SCORES_AT_ONCE = 1 << 22
 """Scores held at a time when all candidates are scored: a few MB, and a step of the progress bar often enough."""
+MEMORY = 1 << 30
+"""Bytes for the candidates that are scored at once. A fixed number: other batches round differently, and the same
+question is to have the same score on every machine."""
 BYTES_PER_SCORE = 2048
 """Upper bound on the memory for one candidate: a few hundred floats in models that build a row for each."""
 
@@ -158,8 +160,9 @@ def rank_facts(
 ) -> Ranked:
     """Rank one column of facts [F, 3] among all candidates, scored on `graph`; other facts of `known` do not count.
 
-    With `best`, also return the best answers to each distinct question that are not facts of `graph`; with `standing`,
-    where the facts stand among these.
+    An answer of -1 is none of the candidates: all of them are better, and its score is -inf. With `best`, also return
+    the best answers to each distinct question that are not facts of `graph`; with `standing`, where the facts stand
+    among these.
     """
     distinct = deduplicate(questions_about(facts, column))
     by_question = np.argsort(distinct.which, kind="stable")
@@ -177,9 +180,14 @@ def rank_facts(
         for start in range(0, len(mine), step):  # questions with many answers take a row for each
             part, rows = mine[start : start + step], torch.from_numpy(row_of[start : start + step])
             answers = torch.from_numpy(facts[part, column].astype(np.int64)).to(chunk.scores.device)
-            found = rank(chunk.scores[rows], answers, taken[rows])
+            found = rank(chunk.scores[rows], answers.clamp(min=0), taken[rows])
             ranks[part] = np.stack([found.better, found.ties, found.candidates], axis=1)
             scores[part] = chunk.scores[rows, answers.to(rows.device)].float().cpu().numpy()
+            absent = np.flatnonzero(facts[part, column] < 0)
+            if len(absent):
+                better = (~taken[rows[absent]]).sum(1).cpu().numpy()
+                ranks[part[absent]] = np.stack([better, np.zeros_like(better), better + 1], axis=1)
+                scores[part[absent]] = -np.inf
         if standing:
             stand[mine] = _standing(chunk, graph, distinct.questions, row_of, facts[mine, column])
         if best:
@@ -188,7 +196,7 @@ def rank_facts(
         progress(done, len(facts))
     leading, following, totals, second, answered = stand.T
     where = Standing(leading, following, totals, second, answered.astype(np.int64)) if standing else None
-    return Ranked(Ranks(*ranks.T), scores, distinct.which, _joined(tops) if best else None, where)
+    return Ranked(Ranks(*ranks.T), scores, distinct.which, joined(tops) if best else None, where)
 
 
 def rank_among(
@@ -242,11 +250,16 @@ def best_answers(
         parts.append(_best_of(chunk, graph, distinct.questions, k, known=known, limits=limits))
         done += len(chunk.rows)
         progress(done, len(distinct.questions))
-    found = _joined(parts)
+    return in_order(parts, distinct)
+
+
+def in_order(parts: list[Best], distinct: Distinct) -> Best:
+    """The answers to distinct questions, as answers to all questions in their order."""
+    found = joined(parts)
     order = np.argsort(found.questions, kind="stable")
     starts = np.searchsorted(found.questions[order], np.arange(len(distinct.questions) + 1))
     counts = (starts[1:] - starts[:-1])[distinct.which]
-    rows = np.repeat(np.arange(len(questions)), counts)
+    rows = np.repeat(np.arange(len(distinct.which)), counts)
     at = order[np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts) + starts[distinct.which][rows]]
     return Best(rows, *(column[at] for column in found[1:]))
 
@@ -363,7 +376,8 @@ def _standing(
     return found
 
 
-def _joined(parts: list[Best]) -> Best:
+def joined(parts: list[Best]) -> Best:
+    """All parts as one."""
     nothing = Best(
         np.zeros(0, np.int64),
         np.zeros((0, 3), np.int64),
@@ -414,8 +428,8 @@ def _chunk_size(graph: KnowledgeGraph, column: int) -> int:
 
 
 def _fitting(width: int) -> int:
-    """How many rows of so many scores fit in a quarter of the free memory."""
-    return max(1, int(psutil.virtual_memory().available / 4 / BYTES_PER_SCORE / max(width, 1)))
+    """How many rows of so many scores fit in `MEMORY`."""
+    return max(1, MEMORY // BYTES_PER_SCORE // max(width, 1))
 
 
 def _runs(first: np.ndarray, second: np.ndarray, width: int) -> Iterator[np.ndarray]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from hashlib import blake2b
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -39,6 +40,8 @@ class KnowledgeGraph:
     name: str
     arrays: Mapping[str, np.ndarray] = MappingProxyType({})
     """What else a packed graph brings by name, such as sorted edges, which are slow to compute."""
+    packed: Path | None = None
+    """The packed file that it was opened from."""
 
     def __init__(self, triplets: np.ndarray, entities: Vocabulary, relations: Vocabulary) -> None:
         triplets = np.asarray(triplets)

@@ -62,22 +62,33 @@ class Vocabulary(Sequence[str]):
 
     _text: Text | None = None
     _label_text: Text | None = None
+    _taken: tuple[Vocabulary, np.ndarray] | None = None
+    """Another vocabulary and the ids in it: names are only gathered when they are asked for."""
 
     @cached_property
     def names(self) -> pl.Series:
         """All names."""
+        if self._taken is not None:
+            return self._taken[0].names.gather(self._taken[1])
         assert self._text is not None
         return self._text.series()
 
     @cached_property
     def labels(self) -> pl.Series | None:
         """All labels, null for a name without one; None if there are none at all."""
+        if self._taken is not None:
+            labels = self._taken[0].labels
+            return None if labels is None else labels.gather(self._taken[1])
         return None if self._label_text is None else self._label_text.series()
 
     def __len__(self) -> int:
+        if self._taken is not None:
+            return len(self._taken[1])
         return len(self.names) if self._text is None else self._text.count
 
     def __getitem__(self, index: int) -> str:  # type: ignore[override]
+        if self._taken is not None:
+            return self._taken[0][int(self._taken[1][int(index)])]
         if self._text is None:
             return str(self.names[int(index)])
         position = range(len(self))[int(index)]
@@ -173,6 +184,8 @@ class Vocabulary(Sequence[str]):
 
     def label(self, index: int) -> str:
         """The label of an id, or its name where it has none."""
+        if self._taken is not None:
+            return self._taken[0].label(int(self._taken[1][int(index)]))
         if self._text is not None:
             label = None if self._label_text is None else self._label_text.at(int(index)) or None
         else:
@@ -220,12 +233,12 @@ class Vocabulary(Sequence[str]):
         return found
 
     def take(self, ids: np.ndarray) -> Vocabulary:
-        """The names at `ids`, in that order."""
-        labels = None if self.labels is None else self.labels.gather(ids)
-        found = Vocabulary(self.kind, self.names.gather(ids), labels, self.prefixes)
+        """The names at distinct `ids`, in that order."""
+        taken = Vocabulary.__new__(Vocabulary)
+        taken.kind, taken.prefixes, taken._taken = self.kind, dict(self.prefixes), (self, np.asarray(ids))
         if self.attributes is not None:
-            found.attributes = self.attributes[ids]
-        return found
+            taken.attributes = self.attributes[np.asarray(ids)]
+        return taken
 
     def _described(self, other: Vocabulary) -> Vocabulary:
         """The other vocabulary, of the same names, with these attributes."""

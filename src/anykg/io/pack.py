@@ -84,7 +84,9 @@ def open_pack(path: Path | str) -> tuple[KnowledgeGraph, dict[str, Any]]:
     """Map a packed graph into memory; returns it with its header. A damaged file raises `DataError`."""
     buffer = _mapped(Path(path))
     header, start = _header(buffer, path)
-    return _graph(buffer, header, start), header
+    graph = _graph(buffer, header, start)
+    graph.packed = Path(path).resolve()
+    return graph, header
 
 
 def verify_pack(path: Path | str) -> dict[str, Any]:

@@ -19,7 +19,6 @@ from functools import cache
 from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse
 
 from anykg.graph.graph import KnowledgeGraph
 from anykg.graph.keys import find
@@ -178,6 +177,8 @@ def _roles(graph: KnowledgeGraph) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     heads, relations, tails = graph.triplets.T.astype(np.int64)
     keys = np.unique(np.concatenate([heads * 2 * r + relations, tails * 2 * r + relations + r]))
     offsets, roles = np.searchsorted(keys, np.arange(n + 1) * 2 * r), keys % max(2 * r, 1)
+    import scipy.sparse  # explanations do not need it
+
     incidence = scipy.sparse.csr_array((np.ones(len(keys)), roles, offsets), (n, 2 * r))
     together = (incidence.T @ incidence).toarray()  # [2R, 2R]
     return offsets, roles, together / (together.diagonal()[:, None] + PRIOR)

@@ -16,6 +16,7 @@ from anykg.answers import calibration, training_data
 from anykg.answers.calibration import Calibration, Evidence, expected_calibration_error, fit
 from anykg.answers.check import check
 from anykg.answers.hidden import ask_back, hide
+from anykg.answers.missing import MISSING, chance_hidden, missing_share
 from anykg.answers.predict import predict
 from anykg.answers.report import compare
 from anykg.benchmarks.staff import staff_graph
@@ -172,7 +173,7 @@ def test_curves_are_kept_for_their_graph_and_model(tmp_path: Path) -> None:
     assert calibration.load(place) == kept
     assert calibration.place_of(random_graph(25, 4, 160, seed=1), model, "node") != place
     assert calibration.place_of(graph, model, "relation") != place
-    sure = Calibration((float(np.log(1 / 3)), *[0.0] * 6), {}, 1, None)
+    sure = Calibration((float(np.log(1 / 3)), *[0.0] * 5), {}, 1, None)
     calibration.save(sure, place, graph)
     answers = predict(graph, head="e1", relation="r1", model=model, calibrated=True)
     none = answers.summary()["none_of_these"]
@@ -251,6 +252,36 @@ def test_a_list_ends_with_the_chance_that_none_of_it_is_right() -> None:
     assert repr(many).count("none of these") == 2
     limited = predict(graph, head="p59", relation="works_at", model="rulebook", calibrated=True, candidates=["site1"])
     assert "none_of_these" not in limited.summary()
+
+
+def test_true_answers_that_are_not_hidden_do_not_lower_the_probabilities() -> None:
+    """Half of the true answers are hidden facts; the others are missing from the graph and look wrong."""
+    random = np.random.default_rng(0)
+    evidence = lists(random, 4000)._replace(answered=np.full(12000, 500))
+    truth = 1 / (1 + np.exp(-2 * (evidence.scores - evidence.totals) - 2))
+    told = chance_hidden(evidence.answered, 0.1, 0.1)
+    right = random.random(len(truth)) < truth * told
+    assert told.mean() < 0.5
+    naive, found = (fit(evidence, right, ["likes", "knows"], hidden=0.1, missing=share) for share in (0.0, 0.1))
+    stated = [part.probabilities(evidence, ["likes", "knows"]) for part in (naive, found)]
+    assert stated[0].mean() < 0.6 * truth.mean()
+    assert np.abs(stated[1] - truth).mean() < 0.1
+    assert found.error is not None
+    assert found.error < 0.05
+
+
+@pytest.mark.parametrize("lost", [0.0, 0.1, 0.2])
+def test_the_most_reliable_rule_tells_how_much_is_missing(lost: float) -> None:
+    """Marriages are known from both sides, except for those facts that are lost."""
+    random = np.random.default_rng(1)
+    rows = [(f"p{i}", "married to", f"p{i ^ 1}") for i in range(4000)]
+    rows += [(f"p{i}", "lives in", f"c{random.integers(50)}") for i in range(4000)]
+    graph = KnowledgeGraph.from_names(*zip(*(row for row in rows if random.random() >= lost), strict=True))
+    assert missing_share(graph) == pytest.approx(lost, abs=0.03)
+
+
+def test_without_a_reliable_rule_a_tenth_is_taken_to_be_missing() -> None:
+    assert missing_share(random_graph(60, 3, 400)) == MISSING
 
 
 def test_lists_without_their_answer_are_told_from_those_with_it() -> None:

@@ -1,5 +1,6 @@
 """The table of answers: cells are kept, found again and shown side by side."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,17 +19,23 @@ def cell(system: str, minutes: float, **figures: float) -> dict[str, object]:
 
 
 def test_finished_cells_are_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ran: list[tuple[str, float]] = []
+    ran: list[tuple[str, list[float]]] = []
 
-    def once(system: str, task: object, minutes: float, limit: int) -> dict[str, object]:
+    def once(system: str, task: object, minutes: list[float], *_: object) -> Iterator[dict[str, object]]:
         ran.append((system, minutes))
-        return {"figures": {answers._first(system): {"mrr": 0.5, "hits@10": 0.9, "mrr_error": 0.0}}}
+        for _length in minutes:
+            yield {"figures": {answers._first(system): {"mrr": 0.5, "hits@10": 0.9, "mrr_error": 0.0}}}
 
-    monkeypatch.setattr(answers, "_cell", once)
+    monkeypatch.setattr(answers, "_cells", once)
     monkeypatch.setattr(answers, "load_task", lambda *_: split_task(staff_graph(), "staff"))
+    told: list[str] = []
     for _ in range(2):
-        answers.run(["staff"], [1.0, 2.0], ["zero-shot", "fit"], results=tmp_path, limit=10)
-    assert ran == [("zero-shot", 0.0), ("fit", 1.0), ("fit", 2.0)]  # zero-shot does not depend on the minutes
+        systems = ["zero-shot", "fit", "pykeen-rotate"]
+        answers.run(["staff"], [2.0, 1.0], systems, results=tmp_path, limit=10, tell=told.append)
+    # zero-shot does not depend on the minutes, and PyKEEN is trained once for all of them
+    assert ran == [("zero-shot", [0.0]), ("fit", [2.0]), ("pykeen-rotate", [1.0, 2.0]), ("fit", [1.0])]
+    assert told[0] == "1 of 6: staff 0 min zero-shot ..."
+    assert told[1] == "staff 0 min zero-shot: MRR 50.0"
 
 
 def test_the_table_sets_systems_side_by_side(tmp_path: Path) -> None:
@@ -40,7 +47,8 @@ def test_the_table_sets_systems_side_by_side(tmp_path: Path) -> None:
     text = answers.write_table(tmp_path, 10).read_text()
     assert "| graph | zero-shot | complex | mixed |" in text
     assert "| staff | 20.0 | 40.0 | 50.0 |" in text
-    assert "| staff | before (zero-shot, one curve) | 3 | 0.210 | 0.400 |" in text
+    assert "| staff | 0 | before: zero-shot, one curve for all relations | 3 | 0.210 | 0.400 |" in text
+    assert "| staff | 2 | fitted | 3 | 0.030 | 0.100 |" in text
 
 
 def test_the_graph_of_staff_has_a_department_for_everyone() -> None:

@@ -19,7 +19,7 @@ def test_facts_score_above_others_in_both_directions(monkeypatch: pytest.MonkeyP
     graph = KnowledgeGraph.from_names(*zip(*rows, strict=True))
     monkeypatch.setattr(pykeen_baselines, "MOST_EPOCHS", 30)
     monkeypatch.setattr(pykeen_baselines, "RANK", 32)
-    score = pykeen_baselines.train("pykeen-complex", graph, seconds=1e6)
+    [score] = pykeen_baselines.train("pykeen-complex", graph, [1e6])
     triplets = torch.from_numpy(graph.with_inverses().astype(np.int64))
     heads, relations, tails = triplets.T
     scores = score(heads, relations)
@@ -32,7 +32,19 @@ def test_facts_score_above_others_in_both_directions(monkeypatch: pytest.MonkeyP
     assert below[inverse].mean() > 0.9
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_one_training_is_measured_at_several_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [(f"p{i}", "knows", f"p{(i + 5) % 40}") for i in range(40)]
+    graph = KnowledgeGraph.from_names(*zip(*rows, strict=True))
+    monkeypatch.setattr(pykeen_baselines, "MOST_EPOCHS", 20)
+    monkeypatch.setattr(pykeen_baselines, "RANK", 8)
+    ends = torch.arange(40), torch.zeros(40, dtype=torch.int64)
+    early, late, later = (score(*ends) for score in pykeen_baselines.train("pykeen-rotate", graph, [1e6, 0.0, 1e7]))
+    assert not torch.equal(early, late)
+    assert torch.equal(late, later)  # the epochs were over before
+
+
 def test_an_unknown_baseline_is_refused() -> None:
     graph = KnowledgeGraph.from_names(["a"], ["r"], ["b"])
     with pytest.raises(ConfigError, match="no baseline"):
-        pykeen_baselines.train("transe", graph, 1.0)
+        next(pykeen_baselines.train("transe", graph, [1.0]))

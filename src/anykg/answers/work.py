@@ -1,0 +1,300 @@
+"""Work that is split into parts: here, one after another, or on a cluster (`anykg.cluster`).
+
+A part is a function of a module, called with what the work is about (`Subject`), what all parts have in common, and its
+own arguments; it returns arrays. The parts do not depend on how many workers there are, and their results are used in
+order, so a result is the same to the bit wherever it was computed, with the same number of threads to a worker. Parts
+that are finished can be kept on disk, for a run that is stopped.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from functools import cached_property, partial
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, NamedTuple
+from zipfile import BadZipFile
+
+import numpy as np
+
+from anykg import __version__
+from anykg.atomic import atomic_path
+from anykg.cluster import RETRIES, Cluster, SharedFile
+from anykg.errors import ConfigError, DataError, Interrupted
+from anykg.evaluation.ranking import Best, device_of
+from anykg.evaluation.reading import best_answers, encode
+from anykg.graph.graph import KnowledgeGraph
+from anykg.models.base import LinkPredictor
+from anykg.progress import Progress, ignore
+
+SLICE = 64
+"""Questions in a part."""
+QUEUED, AHEAD = 1, 4
+"""Parts that wait at each worker, and finished parts of each worker that wait for an earlier one, at most."""
+FORGET_DAYS = 14
+"""Parts of a run that was stopped are kept for so long."""
+
+Arrays = dict[str, np.ndarray]
+
+
+class Subject:
+    """What work is about: a graph, a model, and how many facts are read for a question (`evaluation.reading`)."""
+
+    def __init__(self, graph: KnowledgeGraph, model: LinkPredictor | None = None, budget: int | None = None) -> None:
+        self.graph, self.budget = graph, budget
+        self._model = model
+        self._rest: tuple[str, Subject] | None = None
+        self.progress: Progress = ignore
+        """What a part that is computed here reports to."""
+
+    @property
+    def model(self) -> LinkPredictor:
+        """The model, if there is one."""
+        assert self._model is not None
+        return self._model
+
+    @cached_property
+    def encoded(self) -> Any:
+        """The model's encoding of the graph."""
+        return encode(self.model, self.graph, self.budget)
+
+    def best_answers(self, questions: np.ndarray, **how: Any) -> Best:
+        """As `evaluation.reading.best_answers`."""
+        return best_answers(self.model, self.graph, questions, encoded=self.encoded, budget=self.budget, **how)
+
+    def without(self, rows: np.ndarray, rest: KnowledgeGraph | None = None) -> Subject:
+        """The same without the facts at rows [H], which are hidden; `rest` is that graph, if there is one already.
+
+        The last one is kept: parts with the same hidden facts follow each other.
+        """
+        key = blake2b(np.ascontiguousarray(rows).data, digest_size=16).hexdigest()
+        if self._rest is None or self._rest[0] != key:
+            if rest is None:
+                keep = np.ones(len(self.graph), bool)
+                keep[rows] = False
+                rest = self.graph.subset(keep)
+            self._rest = key, Subject(rest, self._model, self.budget)
+        return self._rest[1]
+
+
+Function = Callable[..., Arrays]
+"""Called with the subject, what is common to all parts, and the arguments of a part."""
+
+
+class Store:
+    """Finished parts in the user's cache, under a hash of everything that they depend on."""
+
+    def __init__(self, *identity: object) -> None:
+        from platformdirs import user_cache_path
+
+        content = blake2b(__version__.encode(), digest_size=16)
+        for one in identity:
+            content.update(one.tobytes() if isinstance(one, np.ndarray) else repr(one).encode())
+        parent = Path(user_cache_path("anykg")) / "work"
+        self.folder = parent / content.hexdigest()
+        for old in parent.glob("*"):
+            with suppress(OSError):
+                if time.time() - old.stat().st_mtime > FORGET_DAYS * 86400:
+                    shutil.rmtree(old, ignore_errors=True)
+
+    def load(self, index: int) -> Arrays | None:
+        """The arrays of a part; None if there are none that can be read."""
+        try:
+            with np.load(self._file(index), allow_pickle=False) as kept:
+                return dict(kept)
+        except (OSError, ValueError, KeyError, EOFError, BadZipFile):
+            return None
+
+    def save(self, index: int, arrays: Arrays) -> None:
+        """Keep the arrays of a part."""
+        with atomic_path(self._file(index)) as temporary, temporary.open("wb") as file:
+            np.savez(file, **arrays)  # type: ignore[arg-type]
+
+    def clear(self) -> None:
+        """Forget all parts, when the work is done."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _file(self, index: int) -> Path:
+        return self.folder / f"{index}.npz"
+
+
+def results(
+    function: Function,
+    subject: Subject,
+    parts: Sequence[tuple[Any, ...]],
+    *,
+    common: Any = None,
+    cluster: Cluster | None = None,
+    store: Store | None = None,
+) -> Iterator[Arrays]:
+    """The results of all parts, in their order.
+
+    Args:
+        function: Of a module, as workers import it.
+        subject: What the work is about.
+        parts: Arguments of each part.
+        common: Given to every part.
+        cluster: Where to work; None for here.
+        store: Keeps finished parts until all are done.
+    """
+    known = {} if store is None else {i: kept for i in range(len(parts)) if (kept := store.load(i)) is not None}
+    left = [index for index in range(len(parts)) if index not in known]
+    computed = (
+        ((index, function(subject, common, *parts[index])) for index in left)
+        if cluster is None
+        else _elsewhere(cluster, function, subject, parts, left, common, known)
+    )
+    try:
+        for index in range(len(parts)):
+            while index not in known:
+                number, arrays = next(computed)
+                known[number] = arrays
+                if store is not None:
+                    store.save(number, arrays)
+            if store is not None and index == len(parts) - 1:
+                store.clear()
+            yield known.pop(index)
+    except KeyboardInterrupt as stop:
+        if store is None:
+            raise
+        raise Interrupted("Stopped; finished parts are kept. Run it again to resume.") from stop
+
+
+# -- on a cluster ---------------------------------------------------------------------------------------------------
+
+
+class Kit(NamedTuple):
+    """What a worker needs to know the subject."""
+
+    graph: SharedFile
+    digest: str
+    """Of graph and model: a worker keeps what it has opened."""
+    model: tuple[bytes, bytes] | None
+    """Description and weights."""
+    budget: int | None
+    device: str
+    threads: int
+    versions: tuple[str, ...]
+
+
+def _elsewhere(
+    cluster: Cluster,
+    function: Function,
+    subject: Subject,
+    parts: Sequence[tuple[Any, ...]],
+    left: list[int],
+    common: Any,
+    waiting: dict[int, Arrays],
+) -> Iterator[tuple[int, Arrays]]:
+    """(index, result) of the parts that are left, as they are done; `waiting` holds those not used yet."""
+    if not left:
+        return
+    kit, shared = cluster.put(_kit(subject, cluster)), cluster.put(common)
+    tasks = ((kit, function, shared, index, parts[index]) for index in left)
+    for done in cluster.completed(
+        work_on, tasks, queued=QUEUED * cluster.slots, hold=lambda: len(waiting) >= AHEAD * cluster.slots
+    ):
+        if done.lost:
+            raise ConfigError(
+                f"--cluster: part {done.arguments[3] + 1} of {len(parts)} lost its worker {RETRIES + 1} times, maybe "
+                "for lack of memory; give Ray fewer CPUs on each machine and run the command again to resume."
+            )
+        yield done.arguments[3], done.result
+
+
+def work_on(kit: Kit, function: Function, common: Any, index: int, part: tuple[Any, ...]) -> Arrays:
+    """Compute a part, in a worker."""
+    from anykg.threads import threads
+
+    del index
+    found = _versions()
+    if found != kit.versions:
+        raise ConfigError(
+            f"--cluster: expected {', '.join(kit.versions)}, as here, and found {', '.join(found)} in a worker; "
+            "install the same versions on all machines."
+        )
+    with threads(torch=kit.threads, kernels=kit.threads):
+        return function(_subject(kit), common, *part)
+
+
+def _versions() -> tuple[str, ...]:
+    import torch
+
+    return f"anykg {__version__}", f"torch {torch.__version__}", f"numpy {np.__version__}"
+
+
+_OPENED: dict[str, Subject] = {}
+"""What this worker works on, and what it worked on before."""
+
+
+def _subject(kit: Kit) -> Subject:
+    if kit.digest not in _OPENED:
+        from anykg.io.pack import open_pack
+
+        while len(_OPENED) > 1:
+            _OPENED.pop(next(iter(_OPENED)))
+        graph, _ = open_pack(kit.graph.here())
+        model = None if kit.model is None else _loaded(kit.model).to(kit.device)
+        _OPENED[kit.digest] = Subject(graph, model, kit.budget)
+    return _OPENED[kit.digest]
+
+
+def _kit(subject: Subject, cluster: Cluster) -> Kit:
+    graph, model = subject.graph, subject._model
+    shared = cluster.share(_pack_of(graph), f"{graph.digest}.anykg", partial(is_pack_of, digest=graph.digest))
+    saved = None if model is None else _saved(model)
+    device = "cpu" if model is None else str(device_of(model))
+    content = blake2b(b"".join(saved or ()), digest_size=16).hexdigest()
+    key = f"{graph.digest} {content} {device} {subject.budget}"
+    return Kit(shared, key, saved, subject.budget, device, cluster.threads, _versions())
+
+
+def _pack_of(graph: KnowledgeGraph) -> Path:
+    """The packed file that the graph was opened from, or one in the user's cache."""
+    from anykg.io import cache
+    from anykg.io.pack import write_pack
+
+    if graph.packed is not None and is_pack_of(graph.packed, graph.digest):
+        return graph.packed
+    path = cache.folder() / f"{graph.digest}.anykg"
+    if not is_pack_of(path, graph.digest):
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_pack(graph, path, {"path": f"{graph.name}, for a cluster"})
+        cache.evict(keep=path)
+    return path
+
+
+def is_pack_of(path: Path, digest: str) -> bool:
+    """Whether a file is a packed graph of this digest."""
+    from anykg.io.pack import open_pack
+
+    try:
+        return bool(open_pack(path)[1]["digest"] == digest)
+    except (DataError, OSError):
+        return False
+
+
+def _saved(model: LinkPredictor) -> tuple[bytes, bytes]:
+    """A model as the contents of its two files."""
+    from anykg.answers.parts import registered_name
+    from anykg.models.store import MODEL_FILE, WEIGHTS_FILE, save_description, save_weights
+
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        save_description(folder, registered_name(model), model, {})
+        save_weights(folder, model, {})
+        return (folder / MODEL_FILE).read_bytes(), (folder / WEIGHTS_FILE).read_bytes()
+
+
+def _loaded(files: tuple[bytes, bytes]) -> LinkPredictor:
+    """A model from the contents of its files; the command that sent it has decided to trust its code."""
+    from anykg.models.store import MODEL_FILE, WEIGHTS_FILE, load_model
+
+    with tempfile.TemporaryDirectory() as name:
+        for file, content in zip((MODEL_FILE, WEIGHTS_FILE), files, strict=True):
+            (Path(name) / file).write_bytes(content)
+        return load_model(Path(name), trust=True)

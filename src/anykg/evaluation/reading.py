@@ -1,0 +1,189 @@
+"""How much of a graph is read to answer a question: all of it, or a neighbourhood within a budget of facts.
+
+The budget is a number of facts; 0 stands for all. None leaves it to the size of the graph: all facts up to `LARGE`,
+`BUDGET` of them in larger graphs. A question is answered on the neighbourhood of its entities (`graph.neighbourhood`)
+as on any graph; entities outside are no answers and are ranked, tied, behind all others. Questions about the same
+entities share a neighbourhood.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from anykg.errors import SettingError
+from anykg.evaluation import ranking
+from anykg.evaluation.ranking import Best, Limits, Ranked, Standing, deduplicate, known_answers, questions_about
+from anykg.evaluation.ranks import Ranks
+from anykg.graph.graph import HEAD, RELATION, TAIL, KnowledgeGraph
+from anykg.models.base import LinkPredictor
+from anykg.progress import Progress, ignore
+
+if TYPE_CHECKING:
+    from anykg.graph.neighbourhood import Neighbourhood
+
+LARGE = 2_000_000
+"""Facts from which on only some are read, unless a budget is given."""
+BUDGET = 200_000
+"""Facts that are then read."""
+
+
+def budget_of(graph: KnowledgeGraph, budget: int | None) -> int | None:
+    """How many facts of a graph are read for a question; None for all."""
+    if budget is not None and budget < 0:
+        raise SettingError("budget", f"expected a number of facts, or 0 for all, found {budget}")
+    if budget is None:
+        budget = BUDGET if len(graph) > LARGE else 0
+    return None if budget == 0 or budget >= len(graph) else budget
+
+
+def note_on(graph: KnowledgeGraph, budget: int | None, near: str) -> str | None:
+    """A sentence on how much was read, for results; None if that is all."""
+    most = budget_of(graph, budget)
+    if most is None:
+        return None
+    return f"Answered from about {most:,} of {len(graph):,} facts near {near}; budget=0 reads all of them."
+
+
+def encode(model: LinkPredictor, graph: KnowledgeGraph, budget: int | None = None) -> Any:
+    """The model's encoding of a graph; None if neighbourhoods are read, which are encoded one by one."""
+    return ranking.encode(model, graph) if budget_of(graph, budget) is None else None
+
+
+def neighbourhoods(
+    graph: KnowledgeGraph, triplets: np.ndarray, budget: int, also: np.ndarray | None = None
+) -> Iterator[tuple[np.ndarray, Neighbourhood]]:
+    """The rows of triplets [Q, 3], -1 for what is open, about the same entities, and the part of the graph near them.
+
+    The entities `also` are in every part.
+    """
+    from anykg.graph.neighbourhood import neighbourhood
+
+    ends = np.sort(triplets[:, [HEAD, TAIL]], axis=1)
+    groups, which = np.unique(ends, axis=0, return_inverse=True)
+    order = np.argsort(which.reshape(-1), kind="stable")
+    bounds = np.searchsorted(which.reshape(-1)[order], np.arange(len(groups) + 1))
+    for entities, first, end in zip(groups, bounds[:-1], bounds[1:], strict=True):
+        rows = order[first:end]
+        relations = triplets[rows, RELATION]
+        asked = None if (relations < 0).any() else relations
+        yield rows, neighbourhood(graph, entities[entities >= 0], asked, budget, also=also)
+
+
+def best_answers(
+    model: LinkPredictor,
+    graph: KnowledgeGraph,
+    questions: np.ndarray,
+    *,
+    k: int = 10,
+    known: bool = False,
+    limits: Limits = Limits(),  # noqa: B008 - frozen
+    budget: int | None = None,
+    encoded: Any = None,
+    progress: Progress = ignore,
+) -> Best:
+    """As `ranking.best_answers`, within a budget."""
+    most = budget_of(graph, budget)
+    if most is None:
+        return ranking.best_answers(
+            model, graph, questions, k=k, known=known, limits=limits, encoded=encoded, progress=progress
+        )
+    distinct = deduplicate(questions)
+    parts: list[Best] = []
+    done = 0
+    for rows, part in neighbourhoods(graph, distinct.questions, most, limits.entities):
+        asked = distinct.questions[rows]
+        best = ranking.best_answers(
+            model, part.graph, part.inside(asked), k=k, known=known, limits=_inside(limits, part)
+        )
+        answered = np.zeros(len(asked), np.int64)
+        for column in (HEAD, RELATION, TAIL):
+            mine = np.flatnonzero(asked[:, column] < 0)
+            answered[mine] = np.diff(known_answers(graph, asked[mine], column).offsets)
+        moved = best._replace(
+            questions=rows[best.questions],
+            triplets=part.outside(best.triplets),
+            answered=answered[best.questions],
+        )
+        parts.append(moved)
+        done += len(rows)
+        progress(done, len(distinct.questions))
+    return ranking.in_order(parts, distinct)
+
+
+def rank_facts(
+    model: LinkPredictor,
+    graph: KnowledgeGraph,
+    facts: np.ndarray,
+    column: int,
+    *,
+    known: KnowledgeGraph,
+    budget: int | None = None,
+    seen: bool = False,
+    encoded: Any = None,
+    best: int = 0,
+    standing: bool = False,
+    progress: Progress = ignore,
+) -> Ranked:
+    """As `ranking.rank_facts`, within a budget.
+
+    A fact whose answer is outside the neighbourhood of its question has the score -inf. With `seen`, neighbourhoods
+    are chosen around the answers as well, so that every fact has a score.
+    """
+    most = budget_of(graph, budget)
+    if most is None:
+        return ranking.rank_facts(
+            model, graph, facts, column, known=known, encoded=encoded, best=best, standing=standing, progress=progress
+        )
+    distinct = deduplicate(questions_about(facts, column))
+    ranks, scores = np.zeros((len(facts), 3), np.int64), np.zeros(len(facts), np.float32)
+    stand = np.zeros((len(facts), len(Standing._fields)), np.float32)
+    tops: list[Best] = []
+    done = 0
+    triplets = facts.astype(np.int64) if seen else distinct.questions[distinct.which]
+    for rows, part in neighbourhoods(graph, triplets, most):
+        local, behind = _known_inside(known, triplets[rows], column, part)
+        found = ranking.rank_facts(
+            model, part.graph, part.inside(facts[rows]), column, known=local, best=best, standing=standing
+        )
+        absent = np.isneginf(found.scores)
+        ties = np.where(absent, behind - 1, found.ranks.ties)
+        ranks[rows] = np.stack([found.ranks.better, ties, found.ranks.candidates + behind - absent], axis=1)
+        scores[rows] = found.scores
+        if found.standing is not None:
+            stand[rows] = np.stack(found.standing, axis=1)
+        if found.best is not None:
+            number = np.zeros(int(found.questions.max(initial=-1)) + 1, np.int64)
+            number[found.questions] = distinct.which[rows]
+            whole = part.outside(found.best.triplets)
+            tops.append(found.best._replace(questions=number[found.best.questions], triplets=whole))
+        done += len(rows)
+        progress(done, len(facts))
+    leading, following, totals, second, answered = stand.T
+    where = Standing(leading, following, totals, second, answered.astype(np.int64)) if standing else None
+    return Ranked(Ranks(*ranks.T), scores, distinct.which, ranking.joined(tops) if best else None, where)
+
+
+def _inside(limits: Limits, part: Neighbourhood) -> Limits:
+    """The same limits with the ids of a part."""
+    if limits.entities is None:
+        return limits
+    return Limits(np.searchsorted(part.entities, limits.entities), limits.relations, limits.seen_only)
+
+
+def _known_inside(
+    known: KnowledgeGraph, asked: np.ndarray, column: int, part: Neighbourhood
+) -> tuple[KnowledgeGraph, np.ndarray]:
+    """The known answers to questions [B, 3] in a part, as a graph, and how many other candidates are outside it [B]."""
+    questions = questions_about(asked, column)
+    answers = known_answers(known, questions, column)
+    facts = questions[answers.rows]
+    facts[:, column] = answers.values
+    facts = part.inside(facts)
+    there = (facts >= 0).all(1)
+    if column == RELATION:
+        return part.graph.with_triplets(facts), np.zeros(len(asked), np.int64)
+    taken = np.bincount(answers.rows[~there], minlength=len(asked))
+    return part.graph.with_triplets(facts[there]), known.num_entities - len(part.entities) - taken

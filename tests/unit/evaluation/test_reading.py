@@ -1,0 +1,82 @@
+"""Answers from neighbourhoods: the same as from the whole graph where it is the neighbourhood, and mapped back."""
+
+import numpy as np
+import pytest
+
+from anykg.errors import SettingError
+from anykg.evaluation import ranking, reading
+from anykg.evaluation.ranks import Ties
+from anykg.graph.graph import HEAD, RELATION, TAIL, KnowledgeGraph
+from anykg.models.store import load_model
+
+MODEL = load_model("anykg-small")
+
+
+def two_islands() -> KnowledgeGraph:
+    """Two copies of a small random graph that share nothing but their relations."""
+    rng = np.random.default_rng(0)
+    rows = np.stack([rng.integers(40, size=150), rng.integers(3, size=150), rng.integers(40, size=150)], axis=1)
+    facts = [(f"{island}{h}", f"r{r}", f"{island}{t}") for island in "ab" for h, r, t in rows]
+    return KnowledgeGraph.from_names(*zip(*facts, strict=True))
+
+
+def questions(graph: KnowledgeGraph) -> np.ndarray:
+    asked = graph.triplets[::37].astype(np.int64)[:9]
+    asked[np.arange(9), np.arange(9) % 3] = -1
+    return asked
+
+
+def test_answers_are_those_of_the_part() -> None:
+    graph = two_islands()
+    asked = questions(graph)
+    best = reading.best_answers(MODEL, graph, asked, k=5, budget=100)
+    for row, question in enumerate(asked):
+        [(_, part)] = reading.neighbourhoods(graph, question[None], 100)
+        expected = ranking.best_answers(MODEL, part.graph, part.inside(question[None]), k=5)
+        mine = best.questions == row
+        assert np.array_equal(best.triplets[mine], part.outside(expected.triplets))
+        np.testing.assert_allclose(best.scores[mine], expected.scores, rtol=1e-4)
+        assert not graph.contains(best.triplets[mine]).any(), "facts of the whole graph are known"
+
+
+def test_a_budget_of_all_facts_changes_nothing() -> None:
+    graph = two_islands()
+    asked = questions(graph)
+    whole = ranking.best_answers(MODEL, graph, asked, k=5)
+    for budget in (0, None, len(graph)):
+        best = reading.best_answers(MODEL, graph, asked, k=5, budget=budget)
+        assert np.array_equal(best.triplets, whole.triplets)
+    assert reading.note_on(graph, None, "a0") is None
+    with pytest.raises(SettingError, match="budget"):
+        reading.budget_of(graph, -1)
+
+
+def test_facts_outside_are_ranked_last() -> None:
+    graph = two_islands()
+    inside = graph.triplets[0].astype(np.int64)
+    outside = inside.copy()
+    outside[TAIL] = graph.entities.index("b3")
+    facts = np.stack([inside, outside])
+    rest = graph.without(facts)
+    found = reading.rank_facts(MODEL, rest, facts, TAIL, known=graph, budget=60, best=3)
+    [(_, part)] = reading.neighbourhoods(rest, ranking.questions_about(facts, TAIL)[:1], 60)
+    assert outside[TAIL] not in part.entities
+    assert np.isneginf(found.scores[1])
+    assert np.isfinite(found.scores[0]) == (inside[TAIL] in part.entities)
+    known = len(graph.answers(inside[:1], inside[1:2]).values)
+    assert found.ranks.candidates[1] == graph.num_entities - known, "the known answers, of which this is none, are out"
+    pessimistic = found.ranks.by(Ties.PESSIMISTIC)
+    assert pessimistic[1] == found.ranks.candidates[1] > len(part.entities) - known
+    assert found.best is not None
+    assert set(found.best.questions) == set(found.questions)
+
+
+def test_facts_that_are_given_have_scores() -> None:
+    graph = two_islands()
+    facts = np.array([[graph.entities.index("a3"), 0, graph.entities.index("b5")]])
+    for column in (HEAD, TAIL):
+        found = reading.rank_facts(MODEL, graph, facts, column, known=graph, budget=40, seen=True, standing=True)
+        assert np.isfinite(found.scores).all()
+        assert found.ranks.candidates[0] > 60
+    found = reading.rank_facts(MODEL, graph, facts, RELATION, known=graph, budget=40)
+    assert found.ranks.candidates[0] == 3
