@@ -1,8 +1,8 @@
 """Do explanations matter? What the named fact and the named paths do to the scores of test facts.
 
-`python -m benchmarks.explanations [DATASET [COUNT [paths]]]` explains 200 test facts of EN-FR with anykg-small. Of the
-single fact that is named: in how many no other fact that touches the head, the answer or the runner-up lowers the
-answer relative to the runner-up more, all of them being removed in turn (at most 100, drawn at random beyond that).
+`python -m benchmarks.explanations [DATASET [COUNT [paths]]]` explains 200 test facts of EN-FR with the default model.
+Of the single fact that is named: in how many no other fact that touches the head, the answer or the runner-up lowers
+the answer relative to the runner-up more, all of them being removed in turn (at most 100, drawn at random beyond that).
 With `paths`, of the paths too: in how many their removal lowers the score more than the removal of as many random facts
 (mean of 3 draws), with Wilcoxon's signed-rank test.
 """
@@ -21,7 +21,7 @@ from anykg.answers.explain.explanation import explain
 from anykg.graph.graph import KnowledgeGraph
 from anykg.io.catalog import load_task
 from anykg.models.base import LinkPredictor
-from anykg.models.store import load_model
+from anykg.models.store import DEFAULT_MODEL, load_model
 from anykg.seeds import generator
 
 FACTS = 200
@@ -36,7 +36,7 @@ def test_facts(dataset: str, count: int) -> tuple[KnowledgeGraph, np.ndarray]:
     return task.observed, task.test.triplets[chosen].astype(np.int64)
 
 
-def single_facts(dataset: str = "EN-FR", count: int = FACTS, model: str = "anykg-small") -> dict[str, float]:
+def single_facts(dataset: str = "EN-FR", count: int = FACTS, model: str = DEFAULT_MODEL) -> dict[str, float]:
     """In how many of the test facts the named single fact is the one that matters most, and seconds."""
     (graph, facts), scorer = test_facts(dataset, count), load_model(model)
     largest, compared, seconds = [], [], []
@@ -59,7 +59,7 @@ def single_facts(dataset: str = "EN-FR", count: int = FACTS, model: str = "anykg
     }
 
 
-def paths(dataset: str = "EN-FR", count: int = FACTS, model: str = "anykg-small") -> dict[str, float]:
+def paths(dataset: str = "EN-FR", count: int = FACTS, model: str = DEFAULT_MODEL) -> dict[str, float]:
     """In how many of the test facts the paths matter more than random facts, falls of the score, and seconds."""
     (graph, facts), scorer = test_facts(dataset, count), load_model(model)
     falls, random, seconds = [], [], []

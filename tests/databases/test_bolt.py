@@ -9,7 +9,8 @@ import pytest
 
 from anykg.errors import DataError
 from anykg.io.read import read_graph, read_with_report
-from anykg.io.write_back import Origin, write_back
+from anykg.io.write_back.origin import Origin
+from anykg.io.write_back.write import write_back
 from servers import PASSWORD, Relay
 
 FACTS = {("Keanu", "ACTED_IN", "Matrix"), ("Lana", "DIRECTED", "Matrix"), ("Carrie", "ACTED_IN", "Matrix")}

@@ -12,7 +12,8 @@ import pytest
 
 from anykg.errors import ConfigError, DataError
 from anykg.io.read import read_graph, read_with_report
-from anykg.io.write_back import Origin, write_back
+from anykg.io.write_back.origin import Origin
+from anykg.io.write_back.write import write_back
 from servers import put
 
 TURTLE = """@prefix ex: <http://x/> .

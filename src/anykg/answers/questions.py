@@ -16,9 +16,8 @@ import polars as pl
 from anykg.answers.inputs import Name, as_name
 from anykg.errors import ConfigError, DataError, InputError, UnknownName
 from anykg.graph.graph import COLUMNS, KnowledgeGraph
-from anykg.io.delimited import decode
 from anykg.io.read import read_names
-from anykg.io.source import load
+from anykg.io.source import decode, load
 
 OPEN = "?"
 """Marks what is asked for."""

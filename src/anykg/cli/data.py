@@ -202,7 +202,8 @@ def write(
 
     Example: anykg data write new.tsv predictions.nq --graph http://example.org/predictions
     """
-    from anykg.io.write_back import Origin, read_answers, write_back
+    from anykg.io.write_back.origin import Origin
+    from anykg.io.write_back.write import read_answers, write_back
 
     rows, named = read_answers(answers, tuple(where or ()))
     origin = Origin(model=model or named or "anykg", accepted=accepted, prefix=prefix, graph=graph)

@@ -57,6 +57,9 @@ OPTIONS: dict[str, Any] = {
     "literals": Annotated[Literals | None, _option(help="Facts with literal values: leave out, or keep as entities.")],
     "bins": Annotated[int | None, _option(help="Bin numeric literals into this many ranges per relation.")],
     "labels": Annotated[Path | None, _option(help="A file of names and their labels, or of nodes.")],
+    "attributes": Annotated[
+        Path | None, _option(help="A table of entities and their attributes, for models that read them.")
+    ],
     "language": Annotated[str | None, _option(help="Preferred language of labels; default: en.")],
     "names": Annotated[Names | None, _option(help="IRIs in full, or shortened by the prefixes of the file.")],
     "query": Annotated[str | None, _option(help="For a database: the query for head, relation, tail, or its file.")],
@@ -65,7 +68,7 @@ OPTIONS: dict[str, Any] = {
     ],
     "strict": Annotated[bool | None, _option("--strict", help="Refuse blank fields and comments.")],
 }
-WITHOUT_LABELS = ("labels", "language", "query")
+WITHOUT_LABELS = ("labels", "attributes", "language", "query")
 """Options that mean nothing to a command that keeps no labels and reads files only."""
 
 

@@ -15,6 +15,7 @@ OPTIONS = {
     "literals": "--literals",
     "bins": "--bins",
     "labels": "--labels",
+    "attributes": "--attributes",
     "language": "--language",
     "names": "--names",
     "query": "--query",

@@ -101,6 +101,9 @@ class KnowledgeGraph:
         tails: pl.Series | Iterable[str],
     ) -> KnowledgeGraph:
         """A graph from three columns of names; ids follow first appearance, heads before tails."""
+        for values in (heads, relations, tails):
+            if isinstance(values, str):
+                raise DataError(f"Expected columns of names, found the single name {values!r}; give a list.")
         columns = [pl.Series(values, dtype=pl.String) for values in (heads, relations, tails)]
         if len({len(column) for column in columns}) > 1:
             raise DataError(f"Expected as many heads as relations and tails, found {[len(c) for c in columns]}.")

@@ -49,6 +49,9 @@ class Vocabulary(Sequence[str]):
             raise DataError(f"Expected {len(self.names)} {kind} labels, found {len(labels)}.")
         self.labels = labels
 
+    attributes: pl.DataFrame | None = None
+    """Columns of what else is known of the names, in id order, null where nothing is; None if there are none at all."""
+
     @classmethod
     def mapped(cls, kind: str, names: Text, labels: Text | None, prefixes: Mapping[str, str]) -> Vocabulary:
         """A vocabulary over stored buffers, which were checked when they were written."""
@@ -213,17 +216,34 @@ class Vocabulary(Sequence[str]):
         """The same names with labels looked up in `labels` (name -> label)."""
         if not labels:
             return self
-        return Vocabulary(self.kind, self.names, [labels.get(name) for name in self], self.prefixes)
+        return self._described(Vocabulary(self.kind, self.names, [labels.get(name) for name in self], self.prefixes))
 
     def with_prefixes(self, prefixes: Mapping[str, str]) -> Vocabulary:
         """The same names, which prefixed names are looked up in as well."""
-        return Vocabulary(self.kind, self.names, self.labels, prefixes) if prefixes else self
+        if not prefixes:
+            return self
+        return self._described(Vocabulary(self.kind, self.names, self.labels, prefixes))
+
+    def with_attributes(self, table: pl.DataFrame, key: str) -> Vocabulary:
+        """The same names with the columns of a table beside `key`, which has the names; a name's first row counts."""
+        rows = table.unique(key, keep="first").rename({key: "name"})
+        found = Vocabulary(self.kind, self.names, self.labels, self.prefixes)
+        joined = pl.DataFrame({"name": self.names}).join(rows, on="name", how="left", maintain_order="left")
+        found.attributes = joined.drop("name")
+        return found
 
     def take(self, ids: np.ndarray) -> Vocabulary:
         """The names at distinct `ids`, in that order."""
         taken = Vocabulary.__new__(Vocabulary)
         taken.kind, taken.prefixes, taken._taken = self.kind, dict(self.prefixes), (self, np.asarray(ids))
+        if self.attributes is not None:
+            taken.attributes = self.attributes[np.asarray(ids)]
         return taken
+
+    def _described(self, other: Vocabulary) -> Vocabulary:
+        """The other vocabulary, of the same names, with these attributes."""
+        other.attributes = self.attributes
+        return other
 
     @cached_property
     def _ids(self) -> dict[str, int]:

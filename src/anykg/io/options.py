@@ -30,6 +30,7 @@ class Reading(TypedDict, total=False):
     literals: Literal["drop", "keep"]
     bins: int | None
     labels: Path | str | None
+    attributes: Path | str | None
     language: str
     names: Literal["full", "prefixed"]
     query: str | None
@@ -63,6 +64,8 @@ class ReadOptions:
     """Turn numeric literals into this many ranges for each relation, which become entities."""
     labels: Path | str | None = None
     """A file of names and labels, for names that are ids."""
+    attributes: Path | str | None = None
+    """A table of entities and their attributes, for models that read them; its first column has the names."""
     language: str = "en"
     """The language of labels to prefer."""
     names: str = "full"

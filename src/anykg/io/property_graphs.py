@@ -44,7 +44,8 @@ def header_words(source: Source) -> set[str]:
 
 def read_apoc(source: Source, options: ReadOptions) -> Parsed:
     """APOC's CSV of everything: rows of nodes and rows of relationships under one header."""
-    from anykg.io.delimited import Dialect, detect, parse_rows
+    from anykg.io.delimited import parse_rows
+    from anykg.io.dialect import Dialect, detect
 
     dialect = detect(source, ReadOptions(header=True, separator=options.separator))
     dialect = Dialect(dialect.separator, len(dialect.names or ()), True, dialect.names)
@@ -62,7 +63,8 @@ def read_apoc(source: Source, options: ReadOptions) -> Parsed:
 
 def read_kgtk(source: Source, options: ReadOptions) -> Parsed:
     """KGTK: edges node1, label, node2; edges called label give labels, and values are literals."""
-    from anykg.io.delimited import Dialect, parse_rows
+    from anykg.io.delimited import parse_rows
+    from anykg.io.dialect import Dialect
 
     first = source.start.split(b"\n", 1)[0].decode("utf-8", errors="replace").strip("\r")
     names = first.split("\t")
@@ -211,7 +213,8 @@ def _first_line(path: Path) -> bytes:
 
 def table_of(path: Path) -> pl.DataFrame:
     """A table with a header, all its columns."""
-    from anykg.io.delimited import Dialect, detect, parse_rows
+    from anykg.io.delimited import parse_rows
+    from anykg.io.dialect import Dialect, detect
 
     source = load(path)
     extension = _extension(path)

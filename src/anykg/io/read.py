@@ -24,7 +24,7 @@ from anykg.io.formats import RDF_OPTIONS, detect, idle_options
 from anykg.io.options import Reading, ReadOptions
 from anykg.io.pack import is_pack, open_pack
 from anykg.io.parsed import Parsed, added
-from anykg.io.property_graphs import file_beside, is_graph_folder, labels_beside, read_folder
+from anykg.io.property_graphs import file_beside, is_graph_folder, labels_beside, read_folder, table_of
 from anykg.io.source import Source, load
 from anykg.progress import Progress
 
@@ -113,8 +113,41 @@ def read_with_report(
     """The graph in a file, a folder, at an address or in a database, and how it was read.
 
     `reading` are the fields of `anykg.io.options.ReadOptions`: columns, separator, header, relation, where, keep, drop,
-    literals, bins, labels, language, names, query, format, strict.
+    literals, bins, labels, attributes, language, names, query, format, strict.
     """
+    attributes = reading.pop("attributes", None)
+    graph, report = _read_or_open(source, progress, reading)
+    return graph if attributes is None else with_attributes(graph, Path(attributes)), report
+
+
+def with_attributes(graph: KnowledgeGraph, path: Path) -> KnowledgeGraph:
+    """The same facts with the attributes of entities in a table, whose first column, or the one called id, has names.
+
+    Columns in which every value is a number are numbers.
+    """
+    table = table_of(path)
+    key = next((name for name in table.columns if name.lower() in ("id", "entity", ":id")), table.columns[0])
+    known = graph.entities.names.is_in(table[key].cast(pl.String).to_list())
+    if table.width < 2 or not known.any():
+        raise DataError(
+            f"{path}: expected a column of entities of the graph, such as {graph.entities[0]!r}, and columns of "
+            f"attributes; found {', '.join(table.columns)}, beginning with {table[key][0] if table.height else None!r}."
+        )
+    numbers = [pl.col(name).cast(pl.Float64, strict=False) for name in table.columns if _is_numeric(table[name])]
+    entities = graph.entities.with_attributes(
+        table.with_columns(number for number in numbers if number.meta.output_name() != key).cast({key: pl.String}), key
+    )
+    found = KnowledgeGraph(graph.triplets, entities, graph.relations)
+    found.name = graph.name
+    return found
+
+
+def _is_numeric(column: pl.Series) -> bool:
+    return column.cast(pl.Float64, strict=False).null_count() == column.null_count() < len(column)
+
+
+def _read_or_open(source: Path | str, progress: Progress | None, reading: Reading) -> tuple[KnowledgeGraph, ReadReport]:
+    """The graph as it was packed before, or parsed from its source."""
     options = ReadOptions.of(**reading)
     shown = addresses.shown(source)
     local = not addresses.scheme_of(str(source)) and not addresses.is_database(source)

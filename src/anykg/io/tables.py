@@ -91,12 +91,12 @@ def read_excel(source: Source, options: ReadOptions) -> Parsed:
     rows = _excel_rows(source)
     if not rows:
         raise DataError(f"{source.path}: the sheet is empty; expected a triplet in each row.")
-    from anykg.io.delimited import Dialect, _is_header
+    from anykg.io.dialect import Dialect, is_header
 
     texts = [[_cell(value) for value in row] for row in rows]
     width = max(map(len, texts))
     texts = [row + [""] * (width - len(row)) for row in texts]
-    header = _is_header(texts[:2000], width) if options.header is None else options.header
+    header = is_header(texts[:2000], width) if options.header is None else options.header
     dialect = Dialect(",", width, header, tuple(texts[0]) if header else None)
     columns = zip(*texts[int(header) :], strict=True)
     named = zip(dialect.columns, columns, strict=True)

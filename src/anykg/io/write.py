@@ -158,8 +158,8 @@ def _unlike_header(table: pl.DataFrame) -> pl.DataFrame:
 
 def _misleads(content: bytes) -> bool:
     """Would a file without a header be read otherwise than as columns h, r, t?"""
-    from anykg.io.delimited import choose_roles
-    from anykg.io.delimited import detect as dialect_of
+    from anykg.io.dialect import choose_roles
+    from anykg.io.dialect import detect as dialect_of
     from anykg.io.formats import detect
     from anykg.io.options import ReadOptions
     from anykg.io.source import SAMPLE_BYTES, of_bytes

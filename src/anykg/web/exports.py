@@ -12,7 +12,8 @@ from typing import NamedTuple
 import polars as pl
 
 from anykg.errors import DataError, InputError
-from anykg.io.write_back import Origin, write_back
+from anykg.io.write_back.origin import Origin
+from anykg.io.write_back.write import write_back
 from anykg.web.decisions import Decision
 
 COLUMNS = {

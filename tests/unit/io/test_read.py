@@ -17,7 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anykg.errors import ConfigError, DataError
-from anykg.io.delimited import Dialect, _parse_fast, _parse_lines
+from anykg.io.delimited import _parse_fast, _parse_lines
+from anykg.io.dialect import Dialect
 from anykg.io.read import read_graph, read_with_report
 from anykg.io.source import Source
 

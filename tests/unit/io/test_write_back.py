@@ -11,7 +11,8 @@ import pytest
 
 from anykg.errors import ConfigError, DataError
 from anykg.io.read import read_graph
-from anykg.io.write_back import Origin, read_answers, write_back
+from anykg.io.write_back.origin import Origin
+from anykg.io.write_back.write import read_answers, write_back
 
 WD = "http://www.wikidata.org/entity/"
 ANSWERS = pl.DataFrame(

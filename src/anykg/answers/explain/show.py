@@ -95,10 +95,16 @@ def _test(explanation: Explanation) -> list[str]:
 def sentence(graph: KnowledgeGraph, match: Match, head: int) -> str:
     """A clause in the graph's words: the facts along the path from the head, and how often such facts agree."""
     text, last = "", NOBODY
-    for fact in _along(match.facts, head):
+    facts = _along(match.facts, head)
+    while facts:
+        fact = facts.pop(0)
         subject, relation, thing = _names(graph, fact)
-        linked = bool(text) and int(fact[0]) == last
-        text += f", which {relation} {thing}" if linked else f"{' and ' if text else ''}{subject} {relation} {thing}"
+        if text and int(fact[0]) == last:
+            text += f", which {relation} {thing}"
+        else:
+            if facts and (facts[0][1:] == fact[1:]).all():  # both have the same fact
+                subject += f", like {_names(graph, facts.pop(0))[0]},"
+            text += f"{', and ' if text else ''}{subject} {relation} {thing}"
         last = int(fact[2])
     if match.support is not None and match.body:
         text += f"; of {match.body:,} such pairs {match.support:,} agree"

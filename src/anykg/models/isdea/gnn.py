@@ -24,6 +24,7 @@ from scipy import sparse
 from torch import Tensor, nn
 
 from anykg.errors import ConfigError
+from anykg.graph.attributes import attribute_values
 from anykg.graph.graph import KnowledgeGraph
 from anykg.models.isdea.folded import BLOCK, normalised_edges
 from anykg.plugins import import_extra, import_object
@@ -66,7 +67,7 @@ def kernel(name: str, width: int) -> nn.Module:
 def streams(model: ISDEA, graph: KnowledgeGraph, entities: Tensor, relations: Tensor) -> Iterator[Tensor]:
     """Blocks of both streams' states for distinct pairs sorted by relation."""
     operators = [[_operator(model, layer, stream) for stream in (0, 1)] for layer in range(model.config.layers)]
-    near = model.config.form == "folded" and model.config.gnn in LOCAL
+    near = model.config.form == "folded" and model.config.gnn in LOCAL and not model.config.inputs
     if near:
         blocks = [slice(start, start + PAIRS) for start in range(0, len(entities), PAIRS)]
     else:
@@ -110,10 +111,10 @@ def _literal(
     everywhere = (ends[:, None] + n * nodes).view(2, -1), weights.repeat(len(kinds))  # [2, K, M] -> [2, K M]
     own = (of == kinds[:, None]).view(-1)  # [K M]
 
-    ones = model.self_bias.new_ones(len(kinds) * n, model.config.width)
+    start = first_states(model, graph)  # [N, D]
     results = []
     for stream in (0, 1):
-        states = ones
+        states = start.repeat(len(kinds), 1)
         seen = [states]
         for layer in range(model.config.layers):
             operator = operators[layer][stream]
@@ -123,20 +124,34 @@ def _literal(
                 chosen = own if stream == 0 else ~own
                 gathered = operator(states, everywhere[0][:, chosen], everywhere[1][chosen])
             else:
-                gathered = _literal_others(model, operator, graph, kinds, (ends, of, weights))
+                gathered = _literal_others(model, operator, graph, start, kinds, (ends, of, weights))
             states = states @ model.self_weight[layer, stream] + model.self_bias[layer, stream] + gathered
             seen.append(states)
         results.append(torch.cat(seen, dim=1)[kind * n + entities])
     return torch.stack(results)
 
 
+def first_states(model: ISDEA, graph: KnowledgeGraph) -> Tensor:
+    """The states s^0 [N, D]: ones, plus a linear map of the attributes that the model reads."""
+    ones = model.self_bias.new_ones(graph.num_entities, model.config.width)
+    if not model.config.inputs:
+        return ones
+    values = graph.derive(attribute_values, model.config.attributes)  # [N, A]
+    return ones + torch.from_numpy(values).to(ones) @ model.weights["inputs"]
+
+
 def _literal_others(
-    model: ISDEA, operator: Operator, graph: KnowledgeGraph, kinds: Tensor, edges: tuple[Tensor, Tensor, Tensor]
+    model: ISDEA,
+    operator: Operator,
+    graph: KnowledgeGraph,
+    start: Tensor,
+    kinds: Tensor,
+    edges: tuple[Tensor, Tensor, Tensor],
 ) -> Tensor:
     """What a set function makes of all relations but k: [K N, D] for the relations `kinds` [K]."""
     ends, of, weights = edges
     n, count = graph.num_entities, 2 * graph.num_relations
-    values = operator(weights.new_ones(count * n, model.config.width), ends + n * of, weights)  # [2R N, D]
+    values = operator(start.repeat(count, 1), ends + n * of, weights)  # [2R N, D]
     entity = torch.arange(n, device=ends.device)
     own = (kinds[:, None] * n + entity).view(-1)
     absent = values.new_zeros(model.config.width)  # every relation has a value at every entity

@@ -12,7 +12,7 @@ logits, and the two biases that are only ever added (of W and of the GCN kernel)
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import ClassVar, Literal
 
@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from anykg.errors import ConfigError
+from anykg.graph.attributes import attribute_names
 from anykg.graph.bfs import look_up, unreached
 from anykg.graph.distances import distance_table, triplet_distances
 from anykg.graph.graph import KnowledgeGraph
@@ -60,6 +61,14 @@ class ISDEAConfig:
     """Width of the embedded distances (readout full)."""
     scorer: int = 128
     """Hidden units of the scoring MLP."""
+    inputs: str = ""
+    """Attributes of entities that their states start from, besides ones, separated by |; those of the graph it is
+    trained on, if it has any."""
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """The names in `inputs`."""
+        return tuple(self.inputs.split("|")) if self.inputs else ()
 
 
 class ISDEA(LinkPredictor):
@@ -97,7 +106,14 @@ class ISDEA(LinkPredictor):
         if config.aggregation == "deepsets":
             self.element = nn.Sequential(nn.Linear(width, width), nn.ReLU())
             self.whole = nn.Linear(width, width)
-        self._folds = config.form == "folded" and config.gnn == "gcn" and config.aggregation in ("sum", "mean")
+        plain = config.gnn == "gcn" and config.aggregation in ("sum", "mean") and not config.inputs
+        self._folds = config.form == "folded" and plain
+
+    @classmethod
+    def build(cls, config: ISDEAConfig, graph: KnowledgeGraph) -> ISDEA:
+        """A model that reads the attributes that the graph's entities have."""
+        names = attribute_names(graph)
+        return cls(config if config.inputs or not names else replace(config, inputs="|".join(names)))
 
     @classmethod
     def foreign_code(cls, config: ISDEAConfig) -> list[str]:
@@ -259,6 +275,8 @@ def _parts(config: ISDEAConfig) -> dict[str, Part]:
         "maps": Part((layers, 2, maps, width, width), width),
         "map_biases": Part((layers, 2, width), width),
     }
+    if config.inputs:
+        parts["inputs"] = Part((len(config.attributes), width), len(config.attributes))
     hidden, states, readout = config.hidden, config.states, 2 * config.states + 2
     sizes = [(layers + 1) * width, hidden, hidden, hidden]
     parts |= {f"streams.weight.{i}": Part((2, a, b), a) for i, (a, b) in enumerate(pairwise(sizes))}

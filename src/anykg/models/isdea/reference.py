@@ -2,7 +2,8 @@
 
 N entities, R relations, 2R with inverses. Every triplet (u, k, v), inverses included, puts 1 / sqrt(deg(u) deg(v)) at
 row u, column v of A_k; deg counts distinct neighbours, a self-loop twice. A is the sum of all A_k. For a relation k two
-streams of states [N, D] start from ones and run for T layers without activation:
+streams of states [N, D] start from ones (plus attributes of entities times a matrix, where a model reads some) and run
+for T layers without activation:
 
     own:     s <- s W + b + A_k s V,         then  s <- s W + b + A s V
     others:  s <- s W' + b' + (A - A_k) s V',  then  s <- s W' + b' + A s V'
@@ -29,6 +30,7 @@ from torch.nn import functional as F
 
 from anykg.graph.distances import triplet_distances
 from anykg.graph.graph import KnowledgeGraph
+from anykg.models.isdea.gnn import first_states
 
 if TYPE_CHECKING:
     from anykg.models.isdea.isdea import ISDEA
@@ -53,7 +55,7 @@ def entity_states(model: ISDEA, graph: KnowledgeGraph, relation: int) -> Tensor:
     whole, own = adjacency(graph), adjacency(graph, relation)  # [N, N]
     streams = []
     for stream, first in enumerate((own, whole - own)):
-        state = torch.ones(graph.num_entities, model.config.width)
+        state = first_states(model, graph)
         seen = [state]
         for layer in range(model.config.layers):
             gathered = torch.sparse.mm(first if layer == 0 else whole, state)
