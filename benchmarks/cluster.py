@@ -13,6 +13,7 @@ import sys
 import tempfile
 import threading
 import time
+from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 
@@ -66,9 +67,10 @@ def kill_one(killed: list[int]) -> None:
     time.sleep(2)
     while not killed:
         for process in psutil.Process().children(recursive=True):
-            if not killed and "ray::work_on" in " ".join(process.cmdline()):
-                process.kill()
-                killed.append(process.pid)
+            with suppress(psutil.Error):  # it has just ended
+                if not killed and "ray::work_on" in " ".join(process.cmdline()):
+                    process.kill()
+                    killed.append(process.pid)
         time.sleep(0.02)
 
 

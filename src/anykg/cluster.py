@@ -9,6 +9,7 @@ Ray is imported when a cluster is used; it comes with `pip install 'anykg[cluste
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -48,7 +49,9 @@ class Cluster:
         self.ours = not self.ray.is_initialized()
         if self.ours:
             try:
-                self.ray.init(address=address, log_to_driver=False, include_dashboard=False)
+                self.ray.init(
+                    address=address, log_to_driver=False, include_dashboard=False, logging_level=logging.WARNING
+                )
             except (ConnectionError, ValueError, RuntimeError) as error:
                 raise ConfigError(f"--cluster: cannot reach a Ray cluster at {address!r} ({error}).") from error
         nodes = [int(node["Resources"].get("CPU", 0)) for node in self.ray.nodes() if node["Alive"]]

@@ -33,7 +33,7 @@ def calibration_of(
     if kept is not None:
         return kept
     if announce:
-        _announce(model, graph, task)
+        _announce(model, graph, task, 1 if cluster is None else cluster.slots)
     return check(graph, model=model, task=task, floors=False, cluster=cluster, progress=progress).calibration
 
 
@@ -48,7 +48,7 @@ def kept_calibration(model: LinkPredictor, graph: KnowledgeGraph, task: Target) 
     return None if kept is None else kept.calibration
 
 
-def _announce(model: LinkPredictor, graph: KnowledgeGraph, task: Target) -> None:
+def _announce(model: LinkPredictor, graph: KnowledgeGraph, task: Target, workers: int) -> None:
     """Say that a check comes first and about how long it takes, by the time that one question takes."""
     if not len(graph):
         return
@@ -57,7 +57,7 @@ def _announce(model: LinkPredictor, graph: KnowledgeGraph, task: Target) -> None
     started = time.perf_counter()
     best_answers(model, graph, question, k=1)
     questions = FACTS[task] * (1 if task == "relation" else 2)
-    seconds = questions * (time.perf_counter() - started)
+    seconds = questions * (time.perf_counter() - started) / workers
     logger.info(
         "There is no stored calibration of this model for this graph, so a check runs first: %s questions about hidden "
         "facts, at most about %s. Its result is stored.",

@@ -415,8 +415,8 @@ class Kept(NamedTuple):
         if not self.differing:
             return None
         return (
-            f"calibrated on an earlier version of this graph: {self.differing:,} facts differ; `anykg check` "
-            "calibrates anew"
+            f"calibrated on an earlier version of this graph: {self.differing:,} facts differ; `anykg check "
+            "--again` calibrates anew"
         )
 
 
@@ -466,11 +466,11 @@ def from_dict(values: Mapping[str, Any]) -> Calibration:
         tuple(float(x) for x in values.get("presence", ())),
         float(values["missing"]),
     )
-    if found.presence and len(found.presence) != list_features(_NOTHING).shape[1]:
+    if found.presence and len(found.presence) != list_features(NOTHING).shape[1]:
         raise ValueError("not a calibration of this version")
-    if len(found.coefficients) != features(_NOTHING).shape[1] or len(scores) != len(probabilities) or not scores:
+    if len(found.coefficients) != features(NOTHING).shape[1] or len(scores) != len(probabilities) or not scores:
         raise ValueError("not a calibration of this version")
     return found
 
 
-_NOTHING = Evidence(*(np.zeros(0, np.int64) for _ in Evidence._fields))
+NOTHING = Evidence(*(np.zeros(0, np.int64) for _ in Evidence._fields))

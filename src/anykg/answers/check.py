@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 import torch
 
-from anykg.answers import calibration
+from anykg.answers import calibration, recovered
 from anykg.answers.fitted import asked_before, fitted_to, has_seen
 from anykg.answers.hidden import Recovery, ask_back, hide, hide_together
 from anykg.answers.inputs import ModelLike, graph_of, model_of
@@ -61,8 +61,9 @@ def check(
     floors: bool = True,
     fit: float | None = None,
     budget: int | None = None,
-    cluster: Cluster | str | None = None,
     missing: float | None = None,
+    again: bool = False,
+    cluster: Cluster | str | None = None,
     progress: Progress = ignore,
 ) -> Report:
     """Hide facts of a graph, ask a model for them, and keep the curve that turns its scores into probabilities.
@@ -77,9 +78,11 @@ def check(
         floors: Ask popularity and PageRank too.
         fit: Also fit a model for so many minutes to the graph without the hidden facts, to see what that brings.
         budget: How many facts near the entities of a question are read to answer it, as in `predict`.
-        cluster: Address of a Ray cluster to ask on: "auto", HOST:PORT, or "local" for all cores of this machine.
         missing: Share of all true facts that probabilities take to be missing from the graph; by default what its most
             reliable rule suggests, or a tenth.
+        again: Ask again, even if the answers of an earlier check are stored. Otherwise those are used, also if the
+            graph has changed by up to 5% of its facts since; a warning says so.
+        cluster: Address of a Ray cluster to ask on: "auto", HOST:PORT, or "local" for all cores of this machine.
         progress: Called with (done, total) questions.
     """
     if missing is not None and not 0 <= missing < 1:
@@ -96,6 +99,7 @@ def check(
     alike = loaded.derive(redundant_relations)
     own = calibration.own(scorer, task) if missing is None else None
     fitted = isinstance(scorer, Mixture) and fitted_to(scorer, loaded)
+    differing = 0
     if isinstance(scorer, Mixture) and fitted:
         found, others, after_fit = asked_before(scorer, loaded, task), _floors_of(scorer, task), None
         share = scorer.config.hidden_share
@@ -105,17 +109,23 @@ def check(
             "was made from, with `fit` to see what fitting brings."
         )
     else:
-        rounds = hide(loaded, wanted, seed) if fit is None else [_hide_once(loaded, wanted, seed)]
-        share = len(rounds[0][1]) / len(loaded)
-        with connected(cluster) as workers:
-            found, *asked_floors = [
-                ask_back(one, rounds, task, alike, shown, whole=loaded, budget=budget, cluster=workers)
-                for one, shown in [(scorer, progress), *((load_model(floor), ignore) for floor in FLOORS if floors)]
-            ]
+        asked = [scorer, *(load_model(floor) for floor in FLOORS if floors)]
+        keys = recovered.keys_of([calibration.digest_of(one) for one in asked], task, wanted, seed, budget, fit is None)
+        stored = None if again or fit is not None else recovered.recall(loaded, asked, keys)
+        if stored is not None:
+            (found, *asked_floors), share, differing = stored
+            rounds = []
+        else:
+            rounds = hide(loaded, wanted, seed) if fit is None else [_hide_once(loaded, wanted, seed)]
+            share = len(rounds[0][1]) / len(loaded)
+            with connected(cluster) as workers:
+                found, *asked_floors = [
+                    ask_back(one, rounds, task, alike, shown, whole=loaded, budget=budget, cluster=workers)
+                    for one, shown in zip(asked, (progress, ignore, ignore), strict=False)
+                ]
+            recovered.keep(loaded, asked, keys, [found, *asked_floors], share)
         everything = np.ones(len(found.ranks), bool)
-        others = tuple(
-            _part(floor, asked, everything, seed) for floor, asked in zip(FLOORS, asked_floors, strict=False)
-        )
+        others = tuple(_part(floor, part, everything, seed) for floor, part in zip(FLOORS, asked_floors, strict=False))
         after_fit = None if fit is None else _after_fitting(scorer, rounds, task, alike, fit, seed)
     evidence = found.evidence(loaded.num_relations)
     lacks = loaded.derive(missing_share) if missing is None else missing
@@ -123,7 +133,7 @@ def check(
     path = calibration.place_of(loaded, scorer, task)
     kept = None if own else calibration.load(path)
     better_kept = facts is not None and kept is not None and kept.answers > curve.answers
-    if not better_kept and own is None:
+    if not better_kept and own is None and not differing:
         calibration.save(curve, path, loaded)
     everything = np.ones(len(found.ranks), bool)
     plain = ~found.given_away
@@ -150,6 +160,11 @@ def check(
         per_fact=_by_fact(found, everything)[0]["mrr"],
     )
     warnings = _warnings(loaded, report, alike, len(np.unique(found.facts, axis=0)) if fitted else wanted)
+    if differing:
+        warnings.append(
+            f"the answers are those of an earlier check of this graph, which differed by {differing:,} facts; check it "
+            "again with `again` (--again on the command line)."
+        )
     notes = (trained_on(scorer, loaded, info.name), note_on(loaded, budget, "each question's entities"))
     warnings += [note for note in notes if note]
     if better_kept and kept is not None:

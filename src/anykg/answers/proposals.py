@@ -22,6 +22,7 @@ import numpy as np
 
 from anykg.answers.asking import ask_many
 from anykg.answers.calibration import (
+    NOTHING,
     Calibration,
     evidence_of,
     expit,
@@ -48,6 +49,8 @@ QUESTIONS, ANSWERS = 1000, 200
 """Questions asked to learn from, and answers to each."""
 STRENGTH = 10.0
 """Shrinkage of the effects of relations."""
+ADDED = 8
+"""Features besides those of a calibration."""
 FEWEST = 10
 """Hidden facts among the answers below which there is nothing to learn."""
 
@@ -212,6 +215,8 @@ def _load(path: Path) -> Proposals | None:
     """What was learnt before; None if there is nothing that can be read."""
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
+        if len(values["coefficients"]) != features(NOTHING).shape[1] + ADDED:
+            return None  # of another version
         return Proposals(
             tuple(float(x) for x in values["coefficients"]),
             {str(name): tuple(float(x) for x in part) for name, part in values["effects"].items()},

@@ -101,6 +101,10 @@ class Store:
                 if time.time() - old.stat().st_mtime > FORGET_DAYS * 86400:
                     shutil.rmtree(old, ignore_errors=True)
 
+    def indices(self) -> set[int]:
+        """The parts that are there."""
+        return {int(file.stem) for file in self.folder.glob("*.npz") if file.stem.isdecimal()}
+
     def load(self, index: int) -> Arrays | None:
         """The arrays of a part; None if there are none that can be read."""
         try:
@@ -141,8 +145,9 @@ def results(
         cluster: Where to work; None for here.
         store: Keeps finished parts until all are done.
     """
-    known = {} if store is None else {i: kept for i in range(len(parts)) if (kept := store.load(i)) is not None}
-    left = [index for index in range(len(parts)) if index not in known]
+    done = set() if store is None else store.indices()
+    left = [index for index in range(len(parts)) if index not in done]
+    known: dict[int, Arrays] = {}  # computed before their turn
     computed = (
         ((index, function(subject, common, *parts[index])) for index in left)
         if cluster is None
@@ -150,6 +155,8 @@ def results(
     )
     try:
         for index in range(len(parts)):
+            if index in done and store is not None:
+                known[index] = store.load(index) or function(subject, common, *parts[index])
             while index not in known:
                 number, arrays = next(computed)
                 known[number] = arrays

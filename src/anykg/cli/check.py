@@ -21,6 +21,9 @@ No entity is left without facts. Popularity and PageRank are asked for the same 
 fitted to the rest. The check also calibrates `anykg predict --calibrated`, which turns scores into
 probabilities. With several models, it says which one to use.
 
+Answers are stored: checking the same graph again takes no time, and a graph that has changed by up to 5% of its facts
+uses those about its earlier version and says so. --again asks anew.
+
 Examples:
 
   anykg check facts.csv
@@ -54,6 +57,9 @@ def check(
         typer.Option(help="Also fit for so many minutes, to see what `anykg fit` would bring.", metavar="MINUTES"),
     ] = None,
     budget: Budget = None,
+    again: Annotated[
+        bool, typer.Option("--again", help="Ask again, even if the answers of an earlier check are stored.")
+    ] = False,
     seed: Annotated[int, typer.Option(help="Seed for drawing the facts to hide.")] = 0,
     output: Text = TextFormat.TABLE,
     out: JsonOut = None,
@@ -87,6 +93,7 @@ def check(
                     seed=seed,
                     name=name,
                     fit=fit,
+                    again=again,
                     cluster=cluster,
                     budget=budget,
                     progress=advance,

@@ -22,7 +22,7 @@ from anykg.answers.report import compare
 from anykg.benchmarks.staff import staff_graph
 from anykg.errors import ConfigError, DataError, InputError
 from anykg.evaluation.evaluate import evaluate
-from anykg.evaluation.protocol import PROTOCOLS
+from anykg.evaluation.protocol import PROTOCOLS, Target
 from anykg.graph.graph import KnowledgeGraph
 from anykg.graph.schema import redundant_relations
 from anykg.graph.sketch import share_in, sketch
@@ -219,8 +219,37 @@ def test_a_grown_graph_uses_the_calibration_of_its_earlier_version(
     assert calibration.kept(other, model, "node") is None
     predict(other, **question)
     assert "a check runs first: 1,000 questions about hidden facts, at most about" in caplog.text
-    check(grown, model=model, facts=20)
+    check(grown, model=model, facts=20, again=True)
     assert calibration.kept(grown, model, "node").differing == 0, "calibrated anew"
+
+
+@pytest.mark.parametrize("task", ["node", "relation"])
+def test_a_graph_is_not_checked_twice(task: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same report at once; of a grown graph that about its earlier version, without facts that are gone."""
+    graph = random_graph(25, 4, 160)
+    first = check(graph, model="popularity", task=task, facts=20)
+    with monkeypatch.context() as patch:
+        patch.setattr("anykg.answers.check.ask_back", None)
+        assert check(graph, model="popularity", task=task, facts=20).to_json() == first.to_json()
+        hidden = first.questions.row(0, named=True)
+        gone = graph.positions(
+            np.array([graph.entities.index(hidden["head"]), graph.relations.index(hidden["relation"]),
+                      graph.entities.index(hidden["tail"])])
+        )  # fmt: skip
+        facts = graph.subset(np.arange(len(graph)) != gone).to_polars()
+        new = pl.DataFrame([("someone new", "r1", "e3")], schema=facts.columns, orient="row")
+        grown = KnowledgeGraph.from_polars(pl.concat([new, facts[::-1]]))  # other ids
+        found = check(grown, model="popularity", task=task, facts=20)
+        assert any("an earlier check of this graph, which differed by 2 facts" in text for text in found.warnings)
+        names = ["head", "relation", "tail"]
+        left = first.questions.filter(pl.concat_str(names, separator="|") != "|".join(hidden[n] for n in names))
+        assert found.questions.equals(left)
+        with pytest.raises(TypeError):
+            check(grown, model="popularity", task=task, facts=20, again=True)
+        with pytest.raises(TypeError):
+            check(graph, model="popularity", task=task, facts=20, seed=1)
+    anew = check(grown, model="popularity", task=task, facts=20, again=True)
+    assert not any("earlier check" in text for text in anew.warnings)
 
 
 def people(count: int = 60) -> KnowledgeGraph:

@@ -5,6 +5,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -41,9 +42,10 @@ def kill_one(killed: list[int]) -> None:
     """Kill the first worker of this test that computes a part."""
     while not killed:
         for process in psutil.Process().children(recursive=True):
-            if not killed and "ray::work_on" in " ".join(process.cmdline()):
-                process.kill()
-                killed.append(process.pid)
+            with suppress(psutil.Error):  # it has just ended
+                if not killed and "ray::work_on" in " ".join(process.cmdline()):
+                    process.kill()
+                    killed.append(process.pid)
         time.sleep(0.05)
 
 
