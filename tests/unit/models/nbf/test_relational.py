@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anykg.models.nbf import reference
+from anykg.models.nbf import fast, reference
 from anykg.models.nbf.aggregate import aggregate
 from anykg.models.nbf.edges import RelationalEdges
 from anykg.models.nbf.fast import propagate
@@ -190,6 +190,25 @@ def test_network_equals_the_reference(name, depth, few):
 )
 def test_network_equals_the_reference_on_any_graph(nodes, relations, count, queries, seed, few):
     compare_networks(random_edges(nodes, relations, count, seed), queries, queries, 3, seed % 2 == 0, few, seed)
+
+
+@pytest.mark.parametrize("few", [False, True])
+def test_rows_that_hear_nothing_new_are_computed_from_numbers_of_edges(few, monkeypatch):
+    edges = random_edges(500, 3, 900, 6)  # most nodes are far from the heads, some isolated
+    _, layers, asked = network_inputs(edges, 3, 2, 3)
+    options = {"targets": targets_of(edges, 3, 40)} if few else {}
+    monkeypatch.setattr(fast, "MANY_ROWS", 0)
+    computed = []
+    alike = fast._alike
+    monkeypatch.setattr(
+        fast, "_alike", lambda *given: computed.append((len(given[1]), alike(*given))) or computed[-1][1]
+    )
+    with torch.no_grad():
+        ours, theirs = propagate(layers, asked, edges, **options), reference.propagate(layers, asked, edges, **options)
+    torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=1e-4)
+    ((rows, left),) = computed
+    assert len(left) < rows / 4
+    assert few or len(left)
 
 
 @pytest.mark.parametrize("few", [False, True])
