@@ -251,7 +251,8 @@ def _alike(
     adjacency = Adjacency(order.nodes, order.runs, order.relations, order.others)
     kernel = layer_kernels(width).forward_alike
     spread(kernel, flat(out), far, flat(background), adjacency, plan.tables, parameters)
-    return rows[near]
+    left: np.ndarray = rows[near]
+    return left
 
 
 def _wanted(plan: _Plan, states: Tensor) -> Tensor:
