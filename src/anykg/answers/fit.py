@@ -44,6 +44,7 @@ from anykg.answers.parts import Parts, registered_name
 from anykg.errors import ConfigError, DataError, SettingError
 from anykg.evaluation.protocol import Target
 from anykg.evaluation.ranking import relations_with_loops
+from anykg.evaluation.reading import LARGE
 from anykg.graph.graph import KnowledgeGraph
 from anykg.io.catalog import GraphLike
 from anykg.models.base import LinkPredictor
@@ -258,6 +259,9 @@ def _adapted(run: _Run, seconds: float) -> LinkPredictor | None:
     model = run.foundation
     if type(model).training_tail_scores is LinkPredictor.training_tail_scores or not list(model.parameters()):
         return None  # it cannot be trained with a softmax over all entities
+    if len(run.rest) > LARGE:
+        run.tell(f"adapted: left out, because training on more than {LARGE:,} facts takes too much memory")
+        return None
     model = copy.deepcopy(model)
     recipe = replace(model.recipe, loss="softmax", schedule="linear", batch_size=16)
     started = time.monotonic()

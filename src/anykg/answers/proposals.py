@@ -40,6 +40,7 @@ from anykg.atomic import write_json
 from anykg.cluster import Cluster
 from anykg.evaluation.ranking import Best
 from anykg.graph.graph import HEAD, RELATION, TAIL, KnowledgeGraph
+from anykg.graph.keys import distinct
 from anykg.graph.schema import one_way_relations
 from anykg.models.base import LinkPredictor
 from anykg.progress import Progress, ignore
@@ -73,18 +74,18 @@ class Proposals:
 
 def questions_of(graph: KnowledgeGraph, relations: np.ndarray | None, heads: np.ndarray | None) -> np.ndarray:
     """The questions [Q, 3] in the order they are asked."""
-    facts = graph.triplets.astype(np.int64)
+    facts, r = graph.triplets, max(graph.num_relations, 1)
     if relations is not None:
         facts = facts[np.isin(facts[:, RELATION], relations)]
     if heads is not None:
         kinds = np.unique(facts[:, RELATION])
         pairs = np.stack(np.meshgrid(np.unique(heads), kinds, indexing="ij"), axis=-1).reshape(-1, 2)
-        return np.column_stack([pairs, np.full(len(pairs), -1)])
+        return np.column_stack([pairs, np.full(len(pairs), -1)]).astype(np.int64)
     parts = []
-    for column in (HEAD, TAIL):
-        open_facts = facts.copy()
-        open_facts[:, column] = -1
-        parts.append(np.unique(open_facts, axis=0))
+    for given in (TAIL, HEAD):
+        part = np.stack(np.divmod(distinct(facts[:, given].astype(np.int64) * r + facts[:, RELATION]), r), axis=1)
+        opened = np.full(len(part), -1)
+        parts.append(np.column_stack([opened, part[:, 1], part[:, 0]] if given == TAIL else [part, opened]))
     counts = [np.bincount(part[:, RELATION], minlength=graph.num_relations) for part in parts]
     heads_open = counts[0] <= counts[1]  # ask for heads where there are no more tails than heads
     kept = [part[heads_open[part[:, RELATION]] == (index == 0)] for index, part in enumerate(parts)]

@@ -60,11 +60,12 @@ def _steps() -> dict[str, Callable[[str], object]]:
     graph = _random_graph()
     vocabularies = (graph.entities, graph.relations, graph.entities)
     head, relation, tail = (names[int(at)] for names, at in zip(vocabularies, graph.triplets[0], strict=True))
-    fast.SMALL = -1  # by kernels, however small the graph
+    fast.SMALL, fast.MANY_ROWS, fast.FEW_START = -1, 0, 1.0  # all kernels, however small the graph
 
     def predict(folder: str) -> None:
         anykg.predict(graph, head=head, relation=relation)
         anykg.predict(graph, head=head, tail=tail)
+        anykg.predict(graph, head=head, relation=relation, budget=100)
 
     return {
         "predict": predict,

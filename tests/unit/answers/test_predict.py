@@ -198,3 +198,23 @@ def test_models_of_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert fetched == ["someone/anykg-small", "some/one"]
     with pytest.raises(UnknownName, match="anykg-small"):
         load_model("anykg-smal")
+
+
+def test_a_budget_reads_part_of_the_graph_and_says_so() -> None:
+    model = load_model("anykg-small")
+    whole = predict("atlas", head="France", relation="borders", model=model)
+    assert not whole.warnings
+    near = predict("atlas", head="France", relation="borders", model=model, budget=600)
+    assert near.warnings == ("Answered from about 600 of 4,444 facts near France; budget=0 reads all of them.",)
+    assert len(near) == 10
+    assert near.to_polars()["known"].sum() == 0, "known facts are those of the whole graph"
+    both = predict("atlas", head="France", tail="Germany", model=model, budget=600, k=3)
+    assert "near France and Germany" in both.warnings[0]
+    questions = [("France", "borders", "?"), ("?", "borders", "Germany"), ("France", "borders", "?")]
+    several = predict("atlas", questions=questions, model=model, budget=600, k=10)
+    assert several.to_polars().filter(query=1)["tail"].to_list() == near.to_polars()["tail"].to_list()
+    assert "each question's entities" in several.warnings[-1]
+    allowed = predict("atlas", head="France", relation="borders", candidates=["Tuvalu"], budget=50, model=model)
+    assert allowed.to_polars()["tail"].to_list() == ["Tuvalu"], "candidates are always read"
+    scored = anykg.score("atlas", [("France", "borders", "Tuvalu")], model=model, budget=50)
+    assert np.isfinite(scored[0]["score"])

@@ -5,6 +5,7 @@ most of the work without changing the result:
 
 - zero states send nothing, so after the first layer all nodes that do not hear from a head share one state: the
   first layer is computed for the heads and their neighbours only;
+- in the second layer, a node that hears from nobody else needs the numbers of its edges, not the states at their ends;
 - where few nodes are read at the end, the last layers are computed only for what reaches them.
 
 The kernels take float32 on a CPU and widths that are multiples of 16; everything else, and gradients of edge weights,
@@ -35,6 +36,8 @@ PIECES = 16  # partial sums of a parameter's gradient: fixed, so that results do
 SMALL = 300_000
 """Below this many numbers of messages, torch answers a question or two before numba would be imported."""
 FEW_QUERIES = 2
+FEW_START = 0.05  # up to this share of rows with states of their own, the others are computed from numbers of edges,
+MANY_ROWS = 1 << 16  # if there are so many rows that states do not fit the processor's cache
 FULL = 0.8  # above this share of rows a layer is computed for all of them
 
 
@@ -210,9 +213,11 @@ def _forward(
     history, memories = [states], []
     spare: Tensor | None = None
     reusable = start_rows is not None  # states that were given belong to someone else
-    for layer, rows in zip(layers, plan.rows[1:], strict=True):
+    for index, (layer, rows) in enumerate(zip(layers, plan.rows[1:], strict=True)):
         out = torch.empty_like(states) if spare is None else spare
         memory = tuple(np.empty(len(rows) * size, np.float32) for size in (width, width, 1)) if save else None
+        if index == 0 and start_rows is not None and kept is None and not save:
+            rows = _alike(plan, rows, start_rows, background, layer, out)
         parameters = _parameters(layer, layer.linear.T)
         spread(kernels.forward, flat(states), flat(out), memory, rows, adjacency, kept, asked, parameters)
         if save:
@@ -222,6 +227,32 @@ def _forward(
             history, spare, reusable = [out], states if reusable else None, True
         states = out
     return history, memories
+
+
+def _alike(
+    plan: _Plan, rows: np.ndarray, start_rows: np.ndarray, background: Tensor, layer: Layer, out: Tensor
+) -> np.ndarray:
+    """Compute the rows that have the background's state and receive nothing else; return the others."""
+    from anykg.models.nbf.kernels import Adjacency, Parameters, add_senders, layer_kernels
+
+    if plan.num_rows < MANY_ROWS or len(start_rows) > FEW_START * plan.num_rows:
+        return rows
+    order, width = plan.edges.by_sender, background.shape[0]
+    reached = np.zeros(plan.num_rows, np.uint8)
+    add_senders(reached, start_rows.astype(np.int32), order.nodes, order.runs, order.others, plan.edges.num_nodes)
+    near = reached[rows] > 0
+    far = rows[~near]
+    order = plan.edges.by_receiver
+    own, other = layer.linear[:, :width], layer.linear[:, width:]  # of the state, of the aggregate
+    vectors = (layer.bias + own @ background, layer.scale, layer.shift)
+    parameters = Parameters(
+        flat(layer.weights * background), layer.weights.shape[1], flat(other.T), *(flat(vector) for vector in vectors)
+    )
+    adjacency = Adjacency(order.nodes, order.runs, order.relations, order.others)
+    kernel = layer_kernels(width).forward_alike
+    spread(kernel, flat(out), far, flat(background), adjacency, plan.tables, parameters)
+    left: np.ndarray = rows[near]
+    return left
 
 
 def _wanted(plan: _Plan, states: Tensor) -> Tensor:

@@ -160,6 +160,7 @@ class LayerKernels(NamedTuple):
     """The compiled loops for one width."""
 
     forward: Any
+    forward_alike: Any
     backward_rows: Any
     backward_edges: Any
 
@@ -224,6 +225,48 @@ def layer_kernels(width: int) -> LayerKernels:
                 value = multiply_add(value, load(scale, 0, D), load(shift, 0, D))
                 value = larger(value, splat(np.float32(0), D))
                 store(out, np.int64(rows[first + i]) * D, add(value, load(pair, i * D2, D)))
+
+    @njit(cache=True, nogil=True)
+    def forward_alike(counter, out, rows, background, adjacency, tables, parameters):  # type: ignore[no-untyped-def]
+        """As `forward` for rows whose own state and whose senders' states are all the `background` [D].
+
+        Then a run of n edges of relation e sends n * background * weight_e: the states are not read at all. The rows'
+        own half of the matrix product is part of the bias, `linear` is the other half [D, D], and the weights are
+        multiplied by the background.
+        """
+        nodes, runs, relations, _ = adjacency
+        weights, num_weights, linear, bias, scale, shift = parameters
+        count = len(nodes) - 1
+        tasks = (len(rows) + TILE - 1) // TILE
+        for _ in range(tasks):
+            tile = take(counter)
+            if tile >= tasks:
+                break
+            first = tile * TILE
+            height = min(TILE, len(rows) - first)
+            received = np.zeros(TILE * D, np.float32)
+            mixed = np.zeros(TILE * D, np.float32)
+            for i in range(height):
+                row = np.int64(rows[first + i])
+                query = row // count
+                node = row - query * count
+                table = np.int64(tables[query]) * num_weights
+                total_message = splat(np.float32(0), D)
+                for run in range(nodes[node], nodes[node + 1]):
+                    weight = load(weights, (table + relations[run]) * D, D)
+                    size = splat(np.float32(runs[run + 1] - runs[run]), D)
+                    total_message = multiply_add(size, weight, total_message)
+                store(received, i * D, total_message)
+                store(mixed, i * D, load(bias, 0, D))
+            product(received, 0, D, 1, linear, mixed, TILE, D, D)
+            for i in range(height):
+                value = load(mixed, i * D, D)
+                value = subtract(value, splat(total(value) / np.float32(D), D))
+                variance = total(multiply(value, value)) / np.float32(D)
+                value = multiply(value, splat(np.float32(1) / np.float32(sqrt(variance + np.float32(EPSILON))), D))
+                value = multiply_add(value, load(scale, 0, D), load(shift, 0, D))
+                value = larger(value, splat(np.float32(0), D))
+                store(out, np.int64(rows[first + i]) * D, add(value, load(background, 0, D)))
 
     @njit(cache=True, nogil=True)
     def backward_rows(  # type: ignore[no-untyped-def]
@@ -321,4 +364,4 @@ def layer_kernels(width: int) -> LayerKernels:
                     store(grad_weights, to, multiply_add(message, state, load(grad_weights, to, D)))
                 store(grad_states, row * D, grad)
 
-    return LayerKernels(forward, backward_rows, backward_edges)
+    return LayerKernels(forward, forward_alike, backward_rows, backward_edges)

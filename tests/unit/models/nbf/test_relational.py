@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from anykg.models.nbf import reference
 from anykg.models.nbf.aggregate import aggregate
 from anykg.models.nbf.edges import RelationalEdges
-from anykg.models.nbf.fast import propagate
+from anykg.models.nbf.fast import _alike, propagate
 from anykg.models.nbf.reference import Layer, Queries
 
 WIDTH = 16
@@ -190,6 +190,27 @@ def test_network_equals_the_reference(name, depth, few):
 )
 def test_network_equals_the_reference_on_any_graph(nodes, relations, count, queries, seed, few):
     compare_networks(random_edges(nodes, relations, count, seed), queries, queries, 3, seed % 2 == 0, few, seed)
+
+
+@pytest.mark.parametrize("few", [False, True])
+def test_rows_that_hear_nothing_new_are_computed_from_numbers_of_edges(few, monkeypatch):
+    edges = random_edges(500, 3, 900, 6)  # most nodes are far from the heads, some isolated
+    _, layers, asked = network_inputs(edges, 3, 2, 3)
+    options = {"targets": targets_of(edges, 3, 40)} if few else {}
+    computed = []
+
+    def counting(plan, rows, *rest):
+        computed.append((len(rows), _alike(plan, rows, *rest)))
+        return computed[-1][1]
+
+    monkeypatch.setattr("anykg.models.nbf.fast.MANY_ROWS", 0)
+    monkeypatch.setattr("anykg.models.nbf.fast._alike", counting)
+    with torch.no_grad():
+        ours, theirs = propagate(layers, asked, edges, **options), reference.propagate(layers, asked, edges, **options)
+    torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=1e-4)
+    ((rows, left),) = computed
+    assert len(left) < rows / 4
+    assert few or len(left)
 
 
 @pytest.mark.parametrize("few", [False, True])
