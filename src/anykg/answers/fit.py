@@ -73,6 +73,9 @@ JUDGED = 300
 """Hidden facts by which settings of ComplEx are compared."""
 MOST_STEPS = 3000
 """Of adapting the foundation model."""
+FASTER = 4.0
+"""Times the learning rate that the foundation model was trained with: there is time for few steps, and the rate falls
+to 0. On EN-FR, 133 steps bring the MRR of hidden facts from 42.0 to 44.4, and to 42.8 at its own rate."""
 STAGES = {"rules": 0.10, "complex": 0.24, "adapted": 0.32, "ask": 0.12, "mix": 0.04, "again": 0.18}
 """How the time is shared out."""
 NEGLIGIBLE = 5e-4
@@ -259,7 +262,7 @@ def _adapted(run: _Run, seconds: float) -> LinkPredictor | None:
     if type(model).training_tail_scores is LinkPredictor.training_tail_scores or not list(model.parameters()):
         return None  # it cannot be trained with a softmax over all entities
     model = copy.deepcopy(model)
-    recipe = replace(model.recipe, loss="softmax", schedule="linear", batch_size=16)
+    recipe = replace(model.recipe, loss="softmax", schedule="linear", batch_size=16, lr=FASTER * model.recipe.lr)
     started = time.monotonic()
     adapt(copy.deepcopy(model), run.rest, recipe, steps=1, seed=run.seed)  # compiles and builds what is built once
     warm = time.monotonic()
