@@ -37,6 +37,7 @@ from anykg.answers.mixing import (
     cross_fitted,
     fit_weights,
     likelihoods,
+    mixed,
     ranks_of,
 )
 from anykg.answers.negatives import Negatives, find_negatives, read_negatives
@@ -74,6 +75,9 @@ JUDGED = 300
 """Hidden facts by which settings of ComplEx are compared."""
 MOST_STEPS = 3000
 """Of adapting the foundation model."""
+FASTER = 4.0
+"""Times the learning rate that the foundation model was trained with: there is time for few steps, and the rate falls
+to 0. On EN-FR, 133 steps bring the MRR of hidden facts from 42.0 to 44.4, and to 42.8 at its own rate."""
 STAGES = {"rules": 0.10, "complex": 0.24, "adapted": 0.32, "ask": 0.12, "mix": 0.04, "again": 0.18}
 """How the time is shared out."""
 NEGLIGIBLE = 5e-4
@@ -263,7 +267,7 @@ def _adapted(run: _Run, seconds: float) -> LinkPredictor | None:
         run.tell(f"adapted: left out, because training on more than {LARGE:,} facts takes too much memory")
         return None
     model = copy.deepcopy(model)
-    recipe = replace(model.recipe, loss="softmax", schedule="linear", batch_size=16)
+    recipe = replace(model.recipe, loss="softmax", schedule="linear", batch_size=16, lr=FASTER * model.recipe.lr)
     started = time.monotonic()
     adapt(copy.deepcopy(model), run.rest, recipe, steps=1, seed=run.seed)  # compiles and builds what is built once
     warm = time.monotonic()
@@ -386,7 +390,9 @@ def _contested_first(run: _Run, facts: np.ndarray) -> np.ndarray:
 def _learn(names: list[str], asked: Scored, groups: int) -> _Learnt:
     """Weights of the mix: without the foundation model as it is if the adapted one replaces it, and not below the best.
 
-    If no mix does better than the best component alone, that one answers.
+    The best component answers alone if it finds the hidden facts better than the mix does, or if a mix that was fitted
+    to other hidden facts is behind by more than its standard error. Less may be chance: on a graph that lacks many
+    facts, first places are lost to true answers that are not hidden.
     """
     mix = choose(asked, groups)
     used = list(range(len(names)))
@@ -397,9 +403,13 @@ def _learn(names: list[str], asked: Scored, groups: int) -> _Learnt:
         if likelihoods(part, scores).mean() > likelihoods(asked, mix.scores).mean() - NEGLIGIBLE:
             used, weights = fewer, fit_weights(part, groups, mix.strength)
             mix = Mix(weights, mix.strength, scores, ranks_of(part, scores))
-    alone = (1 / asked.ranks).mean(0)
-    if mix.mrr < alone.max():
-        used = [int(alone.argmax())]
+    alone = 1 / asked.ranks
+    best = int(alone.mean(0).argmax())
+    behind = alone[:, best] - 1 / mix.ranks
+    part = asked.only(used)
+    final = (1 / ranks_of(part, mixed(part, mix.weights))).mean()
+    if final < alone[:, best].mean() or behind.mean() > behind.std() / np.sqrt(len(behind)):
+        used = [best]
         part = asked.only(used)
         temperature = np.maximum(fit_weights(part, groups, None).general, 1e-3)
         weights = Weights(temperature, np.zeros((groups, 1)))

@@ -178,8 +178,9 @@ class Report(Result):
         lines = [self.sentence, self.comparison, CAVEAT, *(f"Warning: {warning}" for warning in self.warnings)]
         if self.calibration.error is not None:
             lines.append(
-                "Calibrated probabilities (predict --calibrated) are off by "
-                f"{100 * self.calibration.error:.1f} points on average; the worst relations:"
+                f"Calibrated probabilities (predict --calibrated) take {self.calibration.missing:.0%} of all true "
+                f"facts to be missing from the graph and are off by {100 * self.calibration.error:.1f} points on "
+                "average; the worst relations:"
             )
         lines += [
             f"  {group.relation or 'relations'} ({group.asked}s, {group.questions:,} questions): first answers were "

@@ -37,7 +37,7 @@ def test_one_training_is_measured_at_several_times(monkeypatch: pytest.MonkeyPat
     rows = [(f"p{i}", "knows", f"p{(i + 5) % 40}") for i in range(40)]
     graph = KnowledgeGraph.from_names(*zip(*rows, strict=True))
     monkeypatch.setattr(pykeen_baselines, "MOST_EPOCHS", 20)
-    monkeypatch.setattr(pykeen_baselines, "RANK", 8)
+    monkeypatch.setattr(pykeen_baselines, "ROTATE_RANK", 8)
     ends = torch.arange(40), torch.zeros(40, dtype=torch.int64)
     early, late, later = (score(*ends) for score in pykeen_baselines.train("pykeen-rotate", graph, [1e6, 0.0, 1e7]))
     assert not torch.equal(early, late)
