@@ -1,7 +1,7 @@
 """The counts of a long mining in a file, so that it goes on where it was interrupted.
 
 The work is in named parts, each a sum of counts [shapes, 3] over heads in a fixed order; the file says of each how many
-heads are done and their sum. It belongs to one graph and setting, and one that does not fit is ignored.
+heads are done and their sum. It belongs to one graph, seed and sample of heads; one that does not fit is ignored.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ class Checkpoint:
         """Read the file, if it was written for the same `owner`; None keeps nothing."""
         self.path, self.owner, self.progress, self.total = path, [FORMAT, *owner], progress, total
         self.parts: dict[str, tuple[int, np.ndarray]] = {}
+        self.done: dict[str, int] = {}
         self.written = time.monotonic()
         if path is None or not path.is_file():
             return
@@ -47,13 +48,14 @@ class Checkpoint:
 
     def part(self, name: str, shapes: int) -> tuple[int, np.ndarray]:
         """The heads done and their counts [shapes, 3]."""
-        return self.parts.get(name, (0, np.zeros((shapes, 3), np.int64)))
+        done, counts = self.parts.get(name, (0, np.zeros((shapes, 3), np.int64)))
+        self._tell(name, done)
+        return done, counts
 
     def keep(self, name: str, done: int, counts: np.ndarray) -> None:
         """Note how far a part is; the file follows now and then."""
         self.parts[name] = done, counts
-        if self.progress:
-            self.progress(min(sum(part[0] for part in self.parts.values()), self.total), self.total)
+        self._tell(name, done)
         if time.monotonic() - self.written > SECONDS:
             self.write()
 
@@ -73,3 +75,8 @@ class Checkpoint:
         """Remove the file: all is done."""
         if self.path is not None:
             self.path.unlink(missing_ok=True)
+
+    def _tell(self, name: str, done: int) -> None:
+        self.done[name] = done
+        if self.progress and done:
+            self.progress(min(sum(self.done.values()), self.total), self.total)

@@ -118,7 +118,7 @@ def mine(
     heads = np.unique(graph.triplets[:, 0]).astype(np.int64)
     sample = np.sort(generator(seed, "null heads").permutation(heads)[:null_heads]) if nulls else heads[:0]
     total = (length + min(length, LONGEST_REPEAT)) * (graph.num_entities + (nulls + 1) * len(sample))
-    work = Checkpoint(checkpoint, [graph.digest, length, seed, sample.tolist()], progress, total)
+    work = Checkpoint(checkpoint, [graph.digest, seed, null_heads], progress, total)
     counts = _counts(graph, wanted, np.arange(graph.num_entities), work, "all")
     loops = int((graph.triplets[:, 0] == graph.triplets[:, 2]).sum())
     found = [
@@ -253,9 +253,11 @@ def _in_chunks(
         for part, found in zip(parts, pool.map(kernel, parts), strict=True):
             done, counts = done + len(part), counts + found
             work.keep(name, done, counts)
-    finally:  # an interrupt waits for the chunks that are being counted alone
-        pool.shutdown(cancel_futures=True)
+    except BaseException:  # an interrupt above all
         work.write()
+        raise
+    finally:  # waits for the chunks that are being counted, not for the others
+        pool.shutdown(cancel_futures=True)
     return counts
 
 
