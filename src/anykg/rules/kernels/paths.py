@@ -102,14 +102,7 @@ def count_paths(index: FactIndex, sizes: tuple[int, int], length: int, starts: n
         _set_facts(facts, own, start, n)
         for directions in range(1 << length):
             rows = counts[directions * PATTERNS * CHOICES : (directions + 1) * PATTERNS * CHOICES]
-            way = directions & 1
-            if length == 1:
-                _follow(index, start, start, way, -1, seen, facts, rows)
-            else:
-                for at in range(index.offsets[way, start], index.offsets[way, start + 1]):
-                    a, x = np.int64(index.facts[way, at, 1]), np.int64(index.facts[way, at, 2])
-                    if x != start:
-                        _follow(index, start, x, directions >> 1, a, seen, facts, rows)
+            _mark(index, start, length, directions, seen, facts, rows)
             _clear_marks(seen)
             _count_shared(seen, facts, rows)
         for row in own:
@@ -130,54 +123,46 @@ def _set_facts(facts: _Facts, own: np.ndarray, start: int, n: int) -> None:
 
 
 @njit(cache=True)
-def _follow(
-    index: FactIndex, start: int, node: int, way: int, before: int, seen: _Seen, facts: _Facts, counts: np.ndarray
+def _mark(
+    index: FactIndex, start: int, length: int, directions: int, seen: _Seen, facts: _Facts, counts: np.ndarray
 ) -> None:
-    """Take the last step from `node`, in one direction, after a step with relation `before`, -1 for none."""
-    n = len(facts.between)
-    for at in range(index.offsets[way, node], index.offsets[way, node + 1]):
-        kind, end = np.int64(index.facts[way, at, 1]), np.int64(index.facts[way, at, 2])
-        if end == start or end == node:
-            continue
-        if before < 0:
-            _mark(seen, facts, 1, kind, kind * n + end, counts)
-            _share(seen, 0, end, kind, -1)
-        elif before == kind:
-            _mark(seen, facts, CHOICES + 1, kind, kind * n + end, counts)
-            _share(seen, 1, end, kind, -1)
-        else:
-            _mark(seen, facts, 1, before, before * n + end, counts)
-            _mark(seen, facts, 2, kind, kind * n + end, counts)
-            _share(seen, 0, end, before, kind)
-
-
-@njit(cache=True)
-def _mark(seen: _Seen, facts: _Facts, slot: int, kind: int, place: int, counts: np.ndarray) -> None:
-    """C1 = kind is implied with the end at bit `place`; count it if it was not before."""
-    word, bit = place >> 6, np.uint64(1) << np.uint64(place & 63)
-    before = seen.marks[slot, word]
-    if before & bit:
-        return
-    if before == 0:
-        seen.touched[slot, seen.num_touched[slot]] = word
-        seen.num_touched[slot] += 1
-    seen.marks[slot, word] = before | bit
-    counts[slot, IMPLIED] += 1
-    counts[slot, SUPPORT] += (facts.bits[word] & bit) != 0
-    counts[slot, PARTIAL] += facts.has_fact[kind]
-
-
-@njit(cache=True)
-def _share(seen: _Seen, pattern: int, end: int, one: int, two: int) -> None:
-    """Keep of the relations on every path to an end those on this one too."""
-    kept = seen.shared[pattern, end]
-    if kept[0] == _UNSEEN:
-        seen.reached[pattern, seen.num_reached[pattern]] = end
-        seen.num_reached[pattern] += 1
-        kept[0], kept[1] = one, two
-    for i in range(2):
-        if kept[i] != one and kept[i] != two:
-            kept[i] = -1
+    """Follow every path from a start, count what was not implied before, and keep what all paths to an end share."""
+    marks, touched, num_touched, shared, reached, num_reached = seen
+    bits, between, has_fact = facts
+    triplets, offsets, n = index.facts, index.offsets, len(between)
+    way, last = directions & 1, directions >> (length - 1)
+    low, high = (offsets[way, start], offsets[way, start + 1]) if length == 2 else (0, 1)
+    for first in range(low, high):
+        before, node = np.int64(-1), np.int64(start)
+        if length == 2:
+            before, node = np.int64(triplets[way, first, 1]), np.int64(triplets[way, first, 2])
+            if node == start:
+                continue
+        for at in range(offsets[last, node], offsets[last, node + 1]):
+            kind, end = np.int64(triplets[last, at, 1]), np.int64(triplets[last, at, 2])
+            if end == start or end == node:
+                continue
+            pattern = 1 if before == kind else 0
+            one, two = (kind, np.int64(-1)) if before < 0 or before == kind else (before, kind)
+            for slot in range(pattern * CHOICES + 1, pattern * CHOICES + (2 if two < 0 else 3)):
+                c1 = one if slot == pattern * CHOICES + 1 else two
+                word, bit = (c1 * n + end) >> 6, np.uint64(1) << np.uint64((c1 * n + end) & 63)
+                if marks[slot, word] & bit:
+                    continue
+                if marks[slot, word] == 0:
+                    touched[slot, num_touched[slot]] = word
+                    num_touched[slot] += 1
+                marks[slot, word] |= bit
+                counts[slot, IMPLIED] += 1
+                counts[slot, SUPPORT] += (bits[word] & bit) != 0
+                counts[slot, PARTIAL] += has_fact[c1]
+            if shared[pattern, end, 0] == _UNSEEN:
+                reached[pattern, num_reached[pattern]] = end
+                num_reached[pattern] += 1
+                shared[pattern, end, 0], shared[pattern, end, 1] = one, two
+            for i in range(2):
+                if shared[pattern, end, i] != one and shared[pattern, end, i] != two:
+                    shared[pattern, end, i] = -1
 
 
 @njit(cache=True)

@@ -36,7 +36,7 @@ class Examples(NamedTuple):
     """Places where each rule of a table holds."""
 
     places: np.ndarray  # int32 [P, MOST_EXAMPLES, 3]: start, between or -1, end
-    count: np.ndarray  # int64 [P]
+    number: np.ndarray  # int64 [P]: how many
     enough: np.ndarray  # bool [P]: whatever the place, the rule holds at another that has no entity in common with it
 
 

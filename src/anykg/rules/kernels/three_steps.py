@@ -149,8 +149,7 @@ def _two_steps(
                     if m != start:
                         kinds[size[m]], gaps[size[m]] = kind, x
                         size[m] += 1
-    for m in nodes:
-        size[m] = 0
+    size[nodes] = 0
     return nodes, bounds, kinds, gaps
 
 
@@ -259,33 +258,33 @@ def _mark_own(
             c = kinds[run]
             if c != own and in_set[c] != tag:
                 continue
+            count = _to_mark(marks, count, slots[0], begin, edges[run], apart)
+            count = _to_mark(marks, count, slots[3], begin, edges[run], same)
             here, stop = edges[run], edges[run + 1]
-            count = _to_mark(marks, count, slots[0], begin, here, apart)
+            begin = stop
             if c == own:
-                count = _to_mark(marks, count, slots[3], begin, here, same)
                 count = _to_mark(marks, count, slots[2], here, stop, apart)
                 count = _to_mark(marks, count, slots[4], here, stop, same)
-            else:
-                gap = gaps[position[c]]
-                rest = MANY
-                if num_many - (gap == MANY) == 0:
-                    rest = NONE
-                    for i in range(bounds[group], bounds[group + 1]):
-                        if partners[i] != own and partners[i] != c:
-                            rest = _joined(rest, gaps[i])
-                count = _to_mark(marks, count, slots[3], begin, stop, same)
-                count = _to_mark(marks, count, slots[1], here, stop, gap)
-                count = _to_mark(marks, count, slots[0], here, stop, rest)
-            begin = stop
+                continue
+            gap = gaps[position[c]]
+            rest = MANY
+            if num_many - (gap == MANY) == 0:
+                rest = NONE
+                for i in range(bounds[group], bounds[group + 1]):
+                    if partners[i] != own and partners[i] != c:
+                        rest = _joined(rest, gaps[i])
+            count = _to_mark(marks, count, slots[1], here, stop, gap)
+            count = _to_mark(marks, count, slots[0], here, stop, rest)
+            count = _to_mark(marks, count, slots[3], here, stop, same)
         count = _to_mark(marks, count, slots[0], begin, edges[high], apart)
         count = _to_mark(marks, count, slots[3], begin, edges[high], same)
         for i in range(count):
-            slot, gap = marks[i, 0], marks[i, 3]
+            slot, first, stop, gap = marks[i, 0], marks[i, 1], marks[i, 2], marks[i, 3]
             used[slot, own] = True
             base = (slot * r + own) * words
             skipped = base + (max(gap, 0) >> 6)
             before = bits[skipped]
-            for at in range(marks[i, 1], marks[i, 2]):
+            for at in range(first, stop):
                 end = others[at]
                 bits[base + (end >> 6)] |= np.uint64(1) << np.uint64(end & 63)
             if gap >= 0:
@@ -295,10 +294,10 @@ def _mark_own(
 
 
 @njit(cache=True, forceinline=True)
-def _to_mark(marks: np.ndarray, count: int, slot: int, low: int, high: int, gap: int) -> int:
-    """Note that the ends of the facts low:high, but for the gap, are to be marked in a slot."""
-    if gap != NONE and low < high:
-        marks[count, 0], marks[count, 1], marks[count, 2], marks[count, 3] = slot, low, high, gap
+def _to_mark(marks: np.ndarray, count: int, slot: int, first: int, stop: int, gap: int) -> int:
+    """Note that the ends of the facts first:stop are to be marked in a slot, but for the gap."""
+    if gap != NONE and first < stop:
+        marks[count, 0], marks[count, 1], marks[count, 2], marks[count, 3] = slot, first, stop, gap
         count += 1
     return count
 
@@ -433,7 +432,7 @@ def _shared(word: np.uint64, c: int, one: int, two: int) -> np.uint64:
     for i in range(3):
         shift = np.uint64(i) * FIELD
         kind = np.int64((word >> shift) & MASK) - 1
-        if kind != c and kind != one and kind != two:
+        if (kind != c) & (kind != one) & (kind != two):  # without branches, which would be mispredicted
             word &= ~(MASK << shift)
     return word
 
