@@ -43,11 +43,11 @@ REACHED = np.uint64(1 << 63)
 class Entries(NamedTuple):
     """The first two steps of paths, each (a, b, m) once, in groups with one m and one of the two relations."""
 
-    nodes: np.ndarray  # int64 [G]: m
-    bounds: np.ndarray  # int64 [G + 1]: the entries of a group
-    own: np.ndarray  # int64 [G]: the relation of the group
-    partners: np.ndarray  # int64 [entries]: the other relation
-    gaps: np.ndarray  # int64 [entries]
+    nodes: np.ndarray  # int32 [G]: m
+    bounds: np.ndarray  # int32 [G + 1]: the entries of a group
+    own: np.ndarray  # int32 [G]: the relation of the group
+    partners: np.ndarray  # int32 [entries]: the other relation
+    gaps: np.ndarray  # int32 [entries]
 
 
 class Seen(NamedTuple):
@@ -66,7 +66,7 @@ class Work(NamedTuple):
     kind: np.ndarray  # int64 [R]: the number, if the relation is in the set
     position: np.ndarray  # int64 [R]: where it is
     entity: np.ndarray  # int64 [N]
-    size: np.ndarray  # int64 [N]: ways to each entity
+    size: np.ndarray  # int32 [N]: ways to each entity
 
 
 @njit(cache=True, nogil=True)
@@ -85,7 +85,7 @@ def count_three_steps(runs: Runs, sizes: tuple[int, int], own: np.ndarray, start
         np.zeros(1, np.int64),
         np.zeros(r, np.int64),
         np.zeros(r, np.int64),
-        np.zeros(n, np.int32),
+        np.zeros(n, np.int64),
         np.zeros(n, np.int32),
     )
     has_fact, between = np.zeros(r, np.bool_), np.zeros(n, np.int64)
@@ -158,13 +158,9 @@ def _by_first(
     nodes: np.ndarray, bounds: np.ndarray, kinds: np.ndarray, gaps: np.ndarray, r: int, work: Work
 ) -> Entries:
     """Join the ways with equal relations, and group them by m and a; the groups of one m follow each other."""
-    count, groups = 0, 0
-    node, begin, own = (
-        np.empty(len(kinds), np.int32),
-        np.empty(len(kinds) + 1, np.int32),
-        np.empty(len(kinds), np.int32),
-    )
-    partners, gap, tag = np.empty(len(kinds), np.int32), np.empty(len(kinds), np.int32), work.number[0]
+    count, groups, most, tag = 0, 0, len(kinds), work.number[0]
+    node, begin, own = np.empty(most, np.int32), np.empty(most + 1, np.int32), np.empty(most, np.int32)
+    partners, gap = np.empty(most, np.int32), np.empty(most, np.int32)
     in_set, position = work.kind, work.position
     for at in range(len(nodes)):
         previous = -1
