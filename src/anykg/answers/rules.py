@@ -14,6 +14,7 @@ from anykg.answers.results import Result
 from anykg.answers.table import Answers
 from anykg.errors import SettingError
 from anykg.graph.graph import KnowledgeGraph
+from anykg.io import cache
 from anykg.io.catalog import GraphLike
 from anykg.printable import printable
 from anykg.progress import Progress, ignore
@@ -108,6 +109,7 @@ def rules(
     min_support: int = 10,
     seed: int = 0,
     progress: Progress = ignore,
+    resume: bool = False,
 ) -> MinedRules:
     """Mine the rules that hold in a graph.
 
@@ -118,9 +120,11 @@ def rules(
         min_support: Facts that a named rule must explain.
         seed: Draws the shuffled graphs.
         progress: Called with (done, total) units of work.
+        resume: Keep counts in the user's cache while mining, and continue from them after an interrupt.
     """
     loaded, info = graph_of(graph)
-    clauses = mine(loaded, length=length, nulls=nulls, seed=seed, progress=progress)
+    checkpoint = cache.folder().parent / "rules" / f"{loaded.digest}.json" if resume and cache.limit() else None
+    clauses = mine(loaded, length=length, nulls=nulls, seed=seed, progress=progress, checkpoint=checkpoint)
     named = best_groundings(loaded, length, min_support=min_support, count=GROUNDINGS)
     return MinedRules(command="rules", graph=info, rules=rule_set(info.name, loaded, clauses, named))
 

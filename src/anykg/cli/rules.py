@@ -18,7 +18,7 @@ app = typer.Typer(
 
 MINE = """
 Find the clauses that hold in a graph: every shape up to a size, with its support, confidence and significance, and its
-best instances in this graph's relations.
+best instances in this graph's relations. If it is interrupted, the same command continues where it stopped.
 
 Examples:
 
@@ -96,7 +96,9 @@ def mine(
     refuse_overwrite(out, graph)
     loaded = graph_named(graph, data_dir, reading)
     with progress_bar("mining") as advance:
-        found = run(loaded, length=length, nulls=nulls, min_support=min_support, seed=seed, progress=advance)
+        found = run(
+            loaded, length=length, nulls=nulls, min_support=min_support, seed=seed, progress=advance, resume=True
+        )
     written = f"Wrote {len(found.rules.clauses)} clauses and {len(found.rules.groundings)} groundings to {out}."
     if out:
         found.save(out)

@@ -7,6 +7,8 @@ something else is known). A fact is never implied by itself, so a fact counts as
 
 Significance: the support among facts from a sample of heads, against that in graphs in which every relation's facts
 are shuffled such that each entity keeps its number of facts of each relation, at either end. All counts are exact.
+
+Counts are sums over heads, so mining can stop after any chunk of heads and go on later: see `Checkpoint`.
 """
 
 from __future__ import annotations
@@ -14,6 +16,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
 
 import numba
 import numpy as np
@@ -22,12 +26,14 @@ import psutil
 from anykg.errors import ConfigError, DataError
 from anykg.graph.graph import KnowledgeGraph
 from anykg.progress import Progress
+from anykg.rules.checkpoint import Checkpoint
 from anykg.rules.clause import Clause
 from anykg.rules.ground import rule_table
+from anykg.rules.kernels import tables, three_steps
 from anykg.rules.kernels.curveball import curveball
-from anykg.rules.kernels.matching import FactIndex, fact_index
-from anykg.rules.kernels.paths import IMPLIED, LONGEST, PARTIAL, PATTERNS, SUPPORT, count_paths, num_shapes
-from anykg.rules.kernels.tables import RuleTable, count_repeats, examples
+from anykg.rules.kernels.matching import fact_index
+from anykg.rules.kernels.paths import CHOICES, IMPLIED, LONGEST, PARTIAL, PATTERNS, SUPPORT, count_paths, num_shapes
+from anykg.rules.kernels.rows import bytes_of_rows, run_index
 from anykg.rules.match import implied, is_implied
 from anykg.rules.shapes import HALF_LINKS, LONGEST_REPEAT, Shape, shapes
 from anykg.seeds import generator
@@ -98,10 +104,12 @@ def mine(
     null_heads: int = 300,
     seed: int = 0,
     progress: Progress | None = None,
+    checkpoint: Path | None = None,
 ) -> list[Measured]:
     """Every shape with paths of up to `length` steps, by falling confidence under partial completeness.
 
-    `nulls` shuffled graphs give the significance, from a sample of `null_heads` heads; 0 leaves it out.
+    `nulls` shuffled graphs give the significance, from a sample of `null_heads` heads; 0 leaves it out. Counts are kept
+    in the file `checkpoint` while mining, which goes on from there if it was interrupted, and removed at the end.
     """
     if not 1 <= length <= LONGEST:
         raise ConfigError(f"--length: expected 1 to {LONGEST}, found {length}.")
@@ -109,9 +117,9 @@ def mine(
     wanted = shapes(length)
     heads = np.unique(graph.triplets[:, 0]).astype(np.int64)
     sample = np.sort(generator(seed, "null heads").permutation(heads)[:null_heads]) if nulls else heads[:0]
-    tell = _Teller(progress, length * (len(heads) + (nulls + 1) * len(sample)))
-    everyone = np.arange(graph.num_entities)
-    counts = _counts(graph, wanted, everyone, tell)
+    total = (length + min(length, LONGEST_REPEAT)) * (graph.num_entities + (nulls + 1) * len(sample))
+    work = Checkpoint(checkpoint, [graph.digest, seed, null_heads], progress, total)
+    counts = _counts(graph, wanted, np.arange(graph.num_entities), work, "all")
     loops = int((graph.triplets[:, 0] == graph.triplets[:, 2]).sum())
     found = [
         Measured(
@@ -125,15 +133,19 @@ def mine(
         for shape, row in zip(wanted, counts, strict=True)
     ]
     if nulls and len(graph):
-        own = _counts(graph, wanted, sample, tell, whole=False)[:, SUPPORT]
+        own = _counts(graph, wanted, sample, work, "sample", whole=False)[:, SUPPORT]
         drawn = np.stack(
-            [_counts(shuffled(graph, seed, i), wanted, sample, tell, whole=False)[:, SUPPORT] for i in range(nulls)]
+            [
+                _counts(shuffled(graph, seed, i), wanted, sample, work, f"null {i}", whole=False)[:, SUPPORT]
+                for i in range(nulls)
+            ]
         )  # [nulls, shapes]
         deviation = drawn.std(0, ddof=1) if nulls > 1 else np.zeros(len(wanted))
         found = [
             replace(m, null=Null(int(s), float(column.mean()), float(d), nulls, int((column >= s).sum())))
             for m, s, d, column in zip(found, own, deviation, drawn.T, strict=True)
         ]
+    work.remove()
     return sorted(found, key=lambda m: (-m.pca_confidence, -m.support, str(m.clause)))
 
 
@@ -162,9 +174,12 @@ def shuffled(graph: KnowledgeGraph, seed: int, number: int = 0) -> KnowledgeGrap
 def refuse_too_large(graph: KnowledgeGraph, length: int) -> None:
     """Raise if counting every shape would need more memory than is free: it keeps tables of pairs of relations."""
     n, r, threads = graph.num_entities, graph.num_relations, numba.config.NUMBA_NUM_THREADS
-    a_thread = 16 * PATTERNS * LONGEST * (n * r // 64 + 1) + 16 * r * r
-    tables = 3 * 8 * (2 * r) ** min(length, LONGEST_REPEAT)
-    needed, free = threads * a_thread + tables, psutil.virtual_memory().available
+    facts, slots = len(graph), len(three_steps.SLOTS) if length == LONGEST else len(tables.REPEATS)
+    # Marks of one or two steps (bits, words touched) or rows; common relations and ends by pattern; working memory
+    a_thread = max(2 * bytes_of_rows(2 * CHOICES, (n, r)), bytes_of_rows(slots, (n, r)) + 16 * PATTERNS * n + 64 * n)
+    rules = 3 * 8 * (2 * r) ** min(length, LONGEST_REPEAT)
+    tables_of_facts = (4 * 12 + 2 * 24 + 8) * facts
+    needed, free = threads * a_thread + rules + tables_of_facts, psutil.virtual_memory().available
     if needed > free:
         raise DataError(
             f"Counting every shape of clause with {n:,} entities and {r:,} relations needs about "
@@ -173,35 +188,38 @@ def refuse_too_large(graph: KnowledgeGraph, length: int) -> None:
         )
 
 
-class _Teller:
-    """Sums up progress over several walks."""
-
-    def __init__(self, progress: Progress | None, total: int) -> None:
-        self.progress, self.total, self.done = progress, total, 0
-
-    def __call__(self, count: int) -> None:
-        self.done += count
-        if self.progress:
-            self.progress(min(self.done, self.total), self.total)
-
-
 def _counts(
-    graph: KnowledgeGraph, wanted: Sequence[Shape], starts: np.ndarray, tell: _Teller, *, whole: bool = True
+    graph: KnowledgeGraph,
+    wanted: Sequence[Shape],
+    starts: np.ndarray,
+    work: Checkpoint,
+    name: str,
+    *,
+    whole: bool = True,
 ) -> np.ndarray:
     """Implied, support and partial [shapes, 3] of the triplets whose head is one of `starts`.
 
-    Without `whole` only the support of shapes without a path is counted.
+    Without `whole` only the support of shapes without a path is counted. `name` is what the checkpoint calls it.
     """
-    index = fact_index(graph.triplets, graph.num_entities, graph.num_relations)
     sizes = (graph.num_entities, graph.num_relations)
+    number = _by_degree(graph)
+    triplets = graph.triplets.astype(np.int64)
+    triplets[:, [0, 2]] = number[triplets[:, [0, 2]]]
+    index, first = fact_index(triplets, *sizes), number[starts]
+    runs, own = run_index(index, sizes), index.facts[0]
     rows: dict[tuple[str, int], np.ndarray] = {}
     for length in range(1, 1 + max(shape.length for shape in wanted)):
-        rows["path", length] = _in_chunks(count_paths, index, sizes, length, starts, tell)
+        if length == LONGEST:
+            kernel = partial(three_steps.count_three_steps, runs, sizes, own)
+        else:
+            kernel = partial(count_paths, index, sizes, length)
+        rows["path", length] = _in_chunks(kernel, length, first, work, f"{name} path {length}")
         if length <= LONGEST_REPEAT:
-            table = rule_table(graph, length)
-            kept = RuleTable(table.offsets, table.heads)
-            places = examples(index, sizes, length, kept)
-            rows["repeat", length] = _in_chunks(count_repeats, index, sizes, length, starts, None, kept, *places)
+            known = rule_table(graph, length)
+            table = tables.RuleTable(known.offsets, known.heads)
+            examples = tables.examples(index, sizes, length, table)
+            kernel = partial(tables.count_repeats, runs, sizes, length, own, table, examples)
+            rows["repeat", length] = _in_chunks(kernel, length, first, work, f"{name} repeat {length}")
     found = np.zeros((len(wanted), 3), np.int64)
     for place, shape in enumerate(wanted):
         if shape.length:
@@ -216,25 +234,29 @@ def _counts(
     return found
 
 
+def _by_degree(graph: KnowledgeGraph) -> np.ndarray:
+    """Numbers of entities [N] by falling degree: those that paths meet most lie together in memory."""
+    degree = np.bincount(graph.triplets[:, [0, 2]].ravel(), minlength=graph.num_entities)
+    number = np.empty(graph.num_entities, np.int64)
+    number[np.argsort(-degree, kind="stable")] = np.arange(graph.num_entities)
+    return number
+
+
 def _in_chunks(
-    kernel: Callable[..., np.ndarray],
-    index: FactIndex,
-    sizes: tuple[int, int],
-    length: int,
-    starts: np.ndarray,
-    tell: _Teller | None,
-    *more: object,
+    kernel: Callable[[np.ndarray], np.ndarray], length: int, starts: np.ndarray, work: Checkpoint, name: str
 ) -> np.ndarray:
     """The sum of a kernel's counts over chunks of the starts, a chunk to a core: whole numbers, so in any order."""
-    counts = np.zeros((num_shapes(length), 3), np.int64)
-    parts = [starts[first : first + CHUNK] for first in range(0, len(starts), CHUNK)]
+    done, counts = work.part(name, num_shapes(length))
+    parts = [starts[first : first + CHUNK] for first in range(done, len(starts), CHUNK)]
     pool = ThreadPoolExecutor(numba.config.NUMBA_NUM_THREADS)
     try:
-        for part, found in zip(parts, pool.map(lambda p: kernel(index, sizes, length, p, *more), parts), strict=True):
-            counts += found
-            if tell:
-                tell(len(part))
-    finally:  # an interrupt waits for the chunks that are being counted alone
+        for part, found in zip(parts, pool.map(kernel, parts), strict=True):
+            done, counts = done + len(part), counts + found
+            work.keep(name, done, counts)
+    except BaseException:  # an interrupt above all
+        work.write()
+        raise
+    finally:  # waits for the chunks that are being counted, not for the others
         pool.shutdown(cancel_futures=True)
     return counts
 

@@ -1,5 +1,9 @@
 """Mining against the matcher, which is tested against the definition; and the null it is compared with."""
 
+import json
+from collections.abc import Callable
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -80,6 +84,47 @@ def test_the_null_moves_facts_and_tells_structure_from_chance() -> None:
     assert symmetric.null.p == pytest.approx(0.1)
     assert abs(parallel.null.z) < 4
     assert mine(graph, length=1, nulls=2) == mine(graph, length=1, nulls=2)
+
+
+def test_an_interrupted_mining_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("anykg.rules.mine.CHUNK", 5)
+    graph, file = random_graph(20, 3, 60, 1), tmp_path / "deep" / "rules.json"
+    whole = mine(graph, nulls=2, null_heads=7)
+    counted: list[tuple[int, int]] = []
+
+    def stop_at(limit: float) -> Callable[[int, int], None]:
+        def progress(done: int, total: int) -> None:
+            counted.append((done, total))
+            if done / total > limit:
+                raise KeyboardInterrupt
+
+        return progress
+
+    for limit in (0.3, 0.6, 0.9):  # within the graph itself, and within shuffled ones
+        with pytest.raises(KeyboardInterrupt):
+            mine(graph, nulls=2, null_heads=7, progress=stop_at(limit), checkpoint=file)
+        before = json.loads(file.read_text())["parts"]
+        assert 0 < sum(part["done"] for part in before.values()) <= counted[-1][0]
+    counted.clear()
+    assert mine(graph, nulls=2, null_heads=7, progress=stop_at(1), checkpoint=file) == whole
+    assert counted[-1][0] == counted[-1][1]
+    assert not file.exists()
+
+
+def test_a_checkpoint_of_another_graph_or_a_damaged_one_is_ignored(tmp_path: Path) -> None:
+    def interrupt(done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    file = tmp_path / "rules.json"
+    for seed, damage in ((1, False), (2, False), (2, True)):
+        graph = random_graph(12, 3, 40, seed)
+        assert mine(graph, length=2, nulls=0, checkpoint=file) == mine(graph, length=2, nulls=0)
+        with pytest.raises(KeyboardInterrupt):
+            mine(graph, length=2, nulls=0, progress=interrupt, checkpoint=file)
+        assert file.exists()
+        if damage:
+            file.write_text('{"owner": ', encoding="utf-8")
+            assert mine(graph, length=2, nulls=0, checkpoint=file) == mine(graph, length=2, nulls=0)
 
 
 def test_groundings_count_pairs() -> None:

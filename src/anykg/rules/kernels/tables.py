@@ -5,7 +5,7 @@ A body is numbered directions * R^L + relations (first step first), bit i of the
 is its body and the head's relation. `ground_paths` counts bodies and rules by distinct pairs of ends. `examples` keeps,
 for each rule, places where it holds: few, yet enough to say for any other place whether the rule holds at a place
 that has no entity in common with it. `count_repeats` counts what is implied by "the path is here, and elsewhere such a
-path has such a relation between its ends", numbered like the paths in `rule_paths`.
+path has such a relation between its ends", numbered as in `paths`.
 """
 
 from __future__ import annotations
@@ -16,8 +16,11 @@ import numpy as np
 from numba import njit
 
 from anykg.rules.kernels.matching import FactIndex
-from anykg.rules.kernels.paths import CHOICES, IMPLIED, PARTIAL, PATTERNS, SUPPORT
+from anykg.rules.kernels.paths import CHOICES, PATTERNS
+from anykg.rules.kernels.rows import Rows, Runs, count_rows, new_rows
 
+REPEATS = np.array([pattern * CHOICES + choice for pattern in (0, 1) for choice in (0, 1, 2)])
+"""The shape of each slot in which `count_repeats` marks, among those of one choice of directions."""
 MOST_EXAMPLES = 20
 """Sets of 3 entities of which none makes another superfluous for avoiding 3 others: at most 6 over 3."""
 
@@ -27,6 +30,14 @@ class RuleTable(NamedTuple):
 
     offsets: np.ndarray  # int64 [bodies + 1]: rules of body b are offsets[b]:offsets[b + 1]
     heads: np.ndarray  # int64 [P]: the head's relation of each rule
+
+
+class Examples(NamedTuple):
+    """Places where each rule of a table holds."""
+
+    places: np.ndarray  # int32 [P, MOST_EXAMPLES, 3]: start, between or -1, end
+    number: np.ndarray  # int64 [P]: how many
+    enough: np.ndarray  # bool [P]: whatever the place, the rule holds at another that has no entity in common with it
 
 
 @njit(cache=True)
@@ -97,8 +108,8 @@ def _append(values: np.ndarray, count: int, value: int) -> tuple[np.ndarray, int
 
 
 @njit(cache=True)
-def examples(index: FactIndex, sizes: tuple[int, int], length: int, table: RuleTable) -> tuple[np.ndarray, np.ndarray]:
-    """Places [P, MOST_EXAMPLES, 3] where each rule holds (start, between or -1, end), and how many are kept [P]."""
+def examples(index: FactIndex, sizes: tuple[int, int], length: int, table: RuleTable) -> Examples:
+    """Examples of every rule of a table."""
     n, r = sizes
     kept = np.full((len(table.heads), MOST_EXAMPLES, 3), -1, np.int32)
     count = np.zeros(len(table.heads), np.int64)
@@ -123,7 +134,7 @@ def examples(index: FactIndex, sizes: tuple[int, int], length: int, table: RuleT
                         _keep(index, table, body, start, x, end, latest, before, kept, count, enough)
         for at in range(low, high):
             latest[index.facts[0, at, 2]] = -1
-    return kept, count
+    return Examples(kept, count, enough)
 
 
 @njit(cache=True)
@@ -220,99 +231,97 @@ def _are_apart(kept: np.ndarray, wanted: int) -> bool:
     return False
 
 
-class _Marks(NamedTuple):
-    """What was implied for one start and way of directions: bits C1 * N + E2, few enough to stay in the cache."""
-
-    bits: np.ndarray  # uint64 [slots, words]
-    touched: np.ndarray  # int64 [slots, words]: words that are not 0
-    num_touched: np.ndarray  # int64 [slots]
-    facts: np.ndarray  # uint64 [words]: the start's facts
-    has_fact: np.ndarray  # bool [R]
-
-
 @njit(cache=True, nogil=True)
 def count_repeats(
-    index: FactIndex,
+    runs: Runs,
     sizes: tuple[int, int],
     length: int,
-    starts: np.ndarray,
+    own: np.ndarray,
     table: RuleTable,
-    kept: np.ndarray,
-    count: np.ndarray,
+    kept: Examples,
+    starts: np.ndarray,
 ) -> np.ndarray:
-    """Counts [shapes, 3] as `rule_paths.count_paths` gives them, with examples from `examples`."""
+    """Counts [shapes, 3] numbered as in `paths`; own [E, 3] are all facts by head."""
     n, r = sizes
     counts = np.zeros((PATTERNS * CHOICES << length, 3), np.int64)
-    words = (n * r + 63) // 64
-    marks = _Marks(
-        np.zeros((6, words), np.uint64),
-        np.empty((6, words), np.int64),
-        np.zeros(6, np.int64),
-        np.zeros(words, np.uint64),
-        np.zeros(r, np.bool_),
-    )
+    rows, has_fact = new_rows(len(REPEATS), n, r), np.zeros(r, np.bool_)
     for start in starts:
-        own = index.facts[0, index.offsets[0, start] : index.offsets[0, start + 1]]
-        for row in own:
-            place = np.int64(row[1]) * n + row[2]
-            marks.facts[place >> 6] |= np.uint64(1) << np.uint64(place & 63)
-            marks.has_fact[row[1]] = True
+        facts = own[np.searchsorted(own[:, 0], start) : np.searchsorted(own[:, 0], start + 1)]
+        for fact in facts:
+            has_fact[fact[1]] = True
         for directions in range(1 << length):
-            way, then = directions & 1, directions >> 1
-            base = directions * PATTERNS * CHOICES
-            for at in range(index.offsets[way, start], index.offsets[way, start + 1]):
-                a, x = np.int64(index.facts[way, at, 1]), np.int64(index.facts[way, at, 2])
-                if x == start:
-                    continue
-                if length == 1:
-                    body = directions * r + a
-                    _repeat(table, body, a, -1, start, -1, x, n, kept, count, marks, 0, counts[base:])
-                    continue
-                for to in range(index.offsets[then, x], index.offsets[then, x + 1]):
-                    b, end = np.int64(index.facts[then, to, 1]), np.int64(index.facts[then, to, 2])
-                    if end != start and end != x:
-                        body, pattern = (directions * r + a) * r + b, 1 if a == b else 0
-                        rows = counts[base + pattern * CHOICES :]
-                        _repeat(table, body, a, b, start, x, end, n, kept, count, marks, 3 * pattern, rows)
-            for slot in range(6):
-                for i in range(marks.num_touched[slot]):
-                    marks.bits[slot, marks.touched[slot, i]] = 0
-                marks.num_touched[slot] = 0
-        for row in own:
-            marks.facts[(np.int64(row[1]) * n + row[2]) >> 6] = 0
-            marks.has_fact[row[1]] = False
+            _mark_repeats(runs, r, length, directions, start, table, kept, rows)
+            shapes = counts[directions * PATTERNS * CHOICES : (directions + 1) * PATTERNS * CHOICES]
+            count_rows(rows, REPEATS, start, facts, has_fact, shapes)
+        for fact in facts:
+            has_fact[fact[1]] = False
     return counts
 
 
 @njit(cache=True)
-def _repeat(
-    table: RuleTable,
-    body: int,
-    a: int,
-    b: int,
-    start: int,
-    between: int,
-    end: int,
-    n: int,
-    kept: np.ndarray,
-    count: np.ndarray,
-    marks: _Marks,
-    first: int,
-    counts: np.ndarray,
+def _mark_repeats(
+    runs: Runs, r: int, length: int, directions: int, start: int, table: RuleTable, kept: Examples, rows: Rows
 ) -> None:
-    """Count what the rules of a body imply at one place, where they hold at another; slots from `first` on."""
-    for rule in range(table.offsets[body], table.offsets[body + 1]):
-        head = table.heads[rule]
-        choice = 1 if head == a else 2 if head == b else 0
-        slot, place = first + choice, head * n + end
-        word, bit = place >> 6, np.uint64(1) << np.uint64(place & 63)
-        before = marks.bits[slot, word]
-        if before & bit or _missed(kept[rule, : count[rule]], start, between, end) < 0:
-            continue
-        if before == 0:
-            marks.touched[slot, marks.num_touched[slot]] = word
-            marks.num_touched[slot] += 1
-        marks.bits[slot, word] = before | bit
-        counts[choice, IMPLIED] += 1
-        counts[choice, SUPPORT] += (marks.facts[word] & bit) != 0
-        counts[choice, PARTIAL] += marks.has_fact[head]
+    """Mark the ends of the paths from one start for every rule of their body that holds elsewhere."""
+    bits, used = rows
+    places, count, enough = kept
+    offsets, heads = table
+    others, edges, kinds, words = runs.others, runs.edges, runs.kinds, len(bits) // max(used.size, 1)
+    first, between, last = _last_runs(runs, length, directions, start)
+    for path in range(len(last)):
+        a, x, run = first[path], between[path], last[path]
+        b = np.int64(kinds[run])
+        body = directions * r + b if length == 1 else (directions * r + a) * r + b
+        for rule in range(offsets[body], offsets[body + 1]):
+            head = heads[rule]
+            slot = 3 if length == 2 and a == b else 0
+            slot += 1 if head == a or (length == 1 and head == b) else 2 if head == b else 0
+            base = (slot * r + head) * words
+            used[slot, head] = True
+            place = 0
+            if not enough[rule]:
+                while place < count[rule] and _meets(places, rule, place, start, x):
+                    place += 1
+                if place == count[rule]:
+                    continue
+            for at in range(edges[run], edges[run + 1]):
+                end, other = others[at], place
+                if not enough[rule]:
+                    while other < count[rule] and (
+                        _meets(places, rule, other, end, end) or _meets(places, rule, other, start, x)
+                    ):
+                        other += 1
+                    if other == count[rule]:
+                        continue
+                bits[base + (end >> 6)] |= np.uint64(1) << np.uint64(end & 63)
+
+
+@njit(cache=True, forceinline=True)
+def _meets(places: np.ndarray, rule: int, place: int, one: int, two: int) -> bool:
+    """Whether a place has one of two entities; -1 for none is at no place that has three."""
+    met = False
+    for i in range(3):
+        met |= places[rule, place, i] == one or (places[rule, place, i] == two and two >= 0)
+    return met
+
+
+@njit(cache=True)
+def _last_runs(runs: Runs, length: int, directions: int, start: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The last run of facts of every path, with the relation and the entity before it, -1 for none."""
+    way, then = directions & 1, directions >> 1
+    low, high = runs.nodes[way, start], runs.nodes[way, start + 1]
+    if length == 1:
+        return np.full(high - low, -1), np.full(high - low, -1), np.arange(low, high)
+    size = 0
+    for at in range(runs.edges[low], runs.edges[high]):
+        x = runs.others[at]
+        size += runs.nodes[then, x + 1] - runs.nodes[then, x]
+    first, between, last = np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.int64)
+    count = 0
+    for run in range(low, high):
+        for at in range(runs.edges[run], runs.edges[run + 1]):
+            x = runs.others[at]
+            for second in range(runs.nodes[then, x], runs.nodes[then, x + 1]):
+                first[count], between[count], last[count] = runs.kinds[run], x, second
+                count += 1
+    return first, between, last

@@ -1,0 +1,82 @@
+"""The counts of a long mining in a file, so that it goes on where it was interrupted.
+
+The work is in named parts, each a sum of counts [shapes, 3] over heads in a fixed order; the file says of each how many
+heads are done and their sum. It belongs to one graph, seed and sample of heads; one that does not fit is ignored.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from anykg.atomic import write_json
+from anykg.errors import InputError
+from anykg.progress import Progress
+
+logger = logging.getLogger("anykg")
+FORMAT = 1
+SECONDS = 5.0
+"""Time between two writes."""
+
+
+class Checkpoint:
+    """How far each part is; tells progress in heads over all parts."""
+
+    def __init__(self, path: Path | None, owner: Sequence[Any], progress: Progress | None, total: int) -> None:
+        """Read the file, if it was written for the same `owner`; None keeps nothing."""
+        self.path, self.owner, self.progress, self.total = path, [FORMAT, *owner], progress, total
+        self.parts: dict[str, tuple[int, np.ndarray]] = {}
+        self.done: dict[str, int] = {}
+        self.written = time.monotonic()
+        if path is None or not path.is_file():
+            return
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+            if content["owner"] == self.owner:
+                self.parts = {
+                    name: (int(part["done"]), np.array(part["counts"], np.int64).reshape(-1, 3))
+                    for name, part in content["parts"].items()
+                }
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            logger.info("%s cannot be used, so mining starts anew (%r).", path, error)
+
+    def part(self, name: str, shapes: int) -> tuple[int, np.ndarray]:
+        """The heads done and their counts [shapes, 3]."""
+        done, counts = self.parts.get(name, (0, np.zeros((shapes, 3), np.int64)))
+        self._tell(name, done)
+        return done, counts
+
+    def keep(self, name: str, done: int, counts: np.ndarray) -> None:
+        """Note how far a part is; the file follows now and then."""
+        self.parts[name] = done, counts
+        self._tell(name, done)
+        if time.monotonic() - self.written > SECONDS:
+            self.write()
+
+    def write(self) -> None:
+        """Write the file, whole or not at all; mining does not fail if there is no room for it."""
+        self.written = time.monotonic()
+        if self.path is None:
+            return
+        parts = {name: {"done": done, "counts": counts.ravel().tolist()} for name, (done, counts) in self.parts.items()}
+        try:
+            write_json(self.path, {"owner": self.owner, "parts": parts})
+        except InputError as error:
+            logger.warning("Mining cannot be resumed if it is interrupted: %s", error)
+            self.path = None
+
+    def remove(self) -> None:
+        """Remove the file: all is done."""
+        if self.path is not None:
+            self.path.unlink(missing_ok=True)
+
+    def _tell(self, name: str, done: int) -> None:
+        self.done[name] = done
+        if self.progress and done:
+            self.progress(min(sum(self.done.values()), self.total), self.total)
