@@ -2,8 +2,9 @@
 
 Most questions that `complete` asks have no further answer, unlike those of a check. So a share of the facts is hidden,
 all at once, questions are asked as `complete` asks them, and a logistic regression learns which of the answers are
-hidden facts: from the probability of the answer if one is missing (`answers.calibration`), the chance that one is
-missing at either end (`answers.missing`), the scores, and an effect of each relation and direction, shrunk.
+true, knowing that only some of the true ones are hidden: others are missing from the graph already. It learns from the
+probability of the answer if one is missing (`answers.calibration`), the chance that one is missing at either end
+(`answers.missing`), the scores, and an effect of each relation and direction, shrunk.
 
 A model that was fitted to the graph has seen the facts that would be hidden. Its answers are judged by the probability
 that one is missing, times that of the answer if so, as in `predict`.
@@ -34,7 +35,7 @@ from anykg.answers.calibration import (
 )
 from anykg.answers.fitted import has_seen
 from anykg.answers.hidden import hide_together
-from anykg.answers.missing import chance_at, chance_of_missing
+from anykg.answers.missing import chance_at, chance_of_missing, not_visible
 from anykg.answers.work import Subject
 from anykg.atomic import write_json
 from anykg.cluster import Cluster
@@ -199,8 +200,9 @@ def proposals_of(
     answers = known.probabilities(evidence, list(graph.relations))
     table = _features(best, evidence, answers, start, end)[usable]
     r = graph.num_relations
+    told = share * (1 - share) / not_visible(share, share)  # a share is missing, and a share of the rest is hidden
     coefficients, effects = logistic(
-        table, table[:, 1], evidence.groups[usable], right[usable], 2 * r + 1, strength=STRENGTH
+        table, table[:, 1], evidence.groups[usable], right[usable], 2 * r + 1, STRENGTH, np.full(len(table), told)
     )
     by_name = {
         name: tuple(float(x) for x in (*effects[index], *effects[index + r]))
