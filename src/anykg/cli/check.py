@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,6 +11,7 @@ from anykg.cli.evaluate import TaskName
 from anykg.cli.options import Budget, ClusterAddress, DataDir, Device, GraphName, JsonOut, Text, Trust
 from anykg.cli.output import TextFormat
 from anykg.cli.reading import Reading, takes_reading
+from anykg.cli.wording import as_typed
 
 if TYPE_CHECKING:
     from anykg.answers.results import Result
@@ -84,21 +86,20 @@ def check(
     reports = []
     for name, scorer in scorers.items():
         with progress_bar(f"checking {name}") as advance:
-            reports.append(
-                run(
-                    loaded,
-                    model=scorer,
-                    task=task.value,
-                    facts=facts,
-                    seed=seed,
-                    name=name,
-                    fit=fit,
-                    again=again,
-                    cluster=cluster,
-                    budget=budget,
-                    progress=advance,
-                )
+            report = run(
+                loaded,
+                model=scorer,
+                task=task.value,
+                facts=facts,
+                seed=seed,
+                name=name,
+                fit=fit,
+                again=again,
+                cluster=cluster,
+                budget=budget,
+                progress=advance,
             )
+        reports.append(replace(report, warnings=tuple(as_typed(warning) for warning in report.warnings)))
     result: Result = compare(reports, seed) if len(reports) > 1 else reports[0]
     if out:
         write_text(out, result.to_json() + "\n")

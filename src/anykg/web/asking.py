@@ -82,7 +82,7 @@ def predict_all(
             "calibrated": calibrated,
             "answers": [_answer(row) for row in by_question[question]],
             "none_of_these": left[question],
-            "warnings": [],
+            "warnings": found["warnings"],
         }
         for question in questions
     ]
