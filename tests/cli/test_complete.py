@@ -40,8 +40,8 @@ def test_interrupted_by_hand(tmp_path: Path) -> None:
     program.write_text(
         "import os, signal, sys, time, anykg.answers.complete as c\nfrom anykg.cli.main import run\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "c.SLICE, delay, best = 4, float(os.environ.get('DELAY', 0)), c._best_of\n"
-        "c._best_of = lambda *a: (print('slice', file=sys.stderr, flush=True), time.sleep(delay), best(*a))[2]\nrun()\n"
+        "c.SLICE, delay, best = 4, float(os.environ.get('DELAY', 0)), c.propose\n"
+        "c.propose = lambda *a: (print('slice', file=sys.stderr, flush=True), time.sleep(delay), best(*a))[2]\nrun()\n"
     )
     command = [sys.executable, str(program), "complete", str(facts), "--scores", "--top", "40", "--out"]
     stopped = subprocess.Popen(
@@ -53,8 +53,8 @@ def test_interrupted_by_hand(tmp_path: Path) -> None:
     )
     assert stopped.stderr is not None
     for _ in range(3):  # two slices are done when the third begins
-        while "slice" not in stopped.stderr.readline():
-            pass
+        while "slice" not in (line := stopped.stderr.readline()):
+            assert line, "it ended before it could be interrupted"
     stopped.send_signal(signal.SIGINT)
     _, complaint = stopped.communicate()
     assert stopped.returncode == 130
