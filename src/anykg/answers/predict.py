@@ -1,8 +1,8 @@
 """Answer questions about a graph by name: (head, relation, ?), (?, relation, tail) or (head, ?, tail).
 
->>> predict("atlas", head="Kosovo", relation="in UN regional group", k=1)
-rank   score  head    relation              tail
-   1  521.18  Kosovo  in UN regional group  Eastern European Group
+>>> answers = predict("atlas", head="Malta", relation="in subregion", k=1, known=True)
+>>> answers.to_list()[0]["tail"]
+'Southern Europe'
 """
 
 from __future__ import annotations
