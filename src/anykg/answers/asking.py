@@ -39,7 +39,7 @@ def ask_many(
     """As `best_answers` of the subject, without the facts at rows `hidden`, with slices of the questions as parts."""
     distinct = deduplicate(questions)
     order = asking_order(distinct.questions)
-    if budget_of(subject.graph, subject.budget) is not None:  # questions about an entity share what is read
+    if budget_of(subject.graph, subject.budget, subject.model) is not None:  # those about an entity share what is read
         order = order[np.lexsort(np.sort(distinct.questions[order][:, [HEAD, TAIL]], axis=1).T[::-1])]
     slices = [order[start : start + SLICE] for start in range(0, len(order), SLICE)]
     parts = [(distinct.questions[rows],) for rows in slices]

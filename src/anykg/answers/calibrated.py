@@ -25,37 +25,42 @@ def calibration_of(
     task: Target,
     progress: Progress = ignore,
     *,
+    budget: int | None = None,
     announce: bool = True,
     cluster: Cluster | None = None,
 ) -> calibration.Calibration:
-    """The calibration that the model brings, the one kept from an earlier check, or one made now."""
-    kept = kept_calibration(model, graph, task)
+    """The calibration that the model brings, the one kept from an earlier check with this budget, or one made now."""
+    kept = kept_calibration(model, graph, task, budget)
     if kept is not None:
         return kept
     if announce:
-        _announce(model, graph, task, 1 if cluster is None else cluster.slots)
-    return check(graph, model=model, task=task, floors=False, cluster=cluster, progress=progress).calibration
+        _announce(model, graph, task, budget, 1 if cluster is None else cluster.slots)
+    return check(
+        graph, model=model, task=task, floors=False, budget=budget, cluster=cluster, progress=progress
+    ).calibration
 
 
-def kept_calibration(model: LinkPredictor, graph: KnowledgeGraph, task: Target) -> calibration.Calibration | None:
+def kept_calibration(
+    model: LinkPredictor, graph: KnowledgeGraph, task: Target, budget: int | None = None
+) -> calibration.Calibration | None:
     """The calibration that the model brings or an earlier check has kept, of this graph or an earlier version of it."""
     own = calibration.own(model, task)
     if own is not None:
         return own
-    kept = calibration.kept(graph, model, task)
+    kept = calibration.kept(graph, model, task, budget)
     if kept is not None and kept.note is not None:
         logger.info("Probabilities are %s.", kept.note)
     return None if kept is None else kept.calibration
 
 
-def _announce(model: LinkPredictor, graph: KnowledgeGraph, task: Target, workers: int) -> None:
+def _announce(model: LinkPredictor, graph: KnowledgeGraph, task: Target, budget: int | None, workers: int) -> None:
     """Say that a check comes first and about how long it takes, by the time that one question takes."""
     if not len(graph):
         return
     question = graph.triplets[:1].astype(np.int64)
     question[0, RELATION if task == "relation" else TAIL] = -1
     started = time.perf_counter()
-    best_answers(model, graph, question, k=1)
+    best_answers(model, graph, question, k=1, budget=budget)
     questions = FACTS[task] * (1 if task == "relation" else 2)
     seconds = questions * (time.perf_counter() - started) / workers
     logger.info(

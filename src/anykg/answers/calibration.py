@@ -14,9 +14,9 @@ towards zero as far as answers of folds left out suggest.
 Whether a list holds a missing answer at all (`present`) is learnt from the same lists: as they are, and with the right
 answers struck out, as if these were not in the graph.
 
-A calibration holds for one model on one graph. Those of plain models are kept in the user's cache under the digests of
-both, with a sketch of the graph (`anykg.graph.versions`); a model made by `fit` brings its own. A graph that changed by
-a few per cent of its facts uses the calibration of its earlier version.
+A calibration holds for one model on one graph, read within one budget of facts. Those of plain models are kept in the
+user's cache under the digests of both and the budget, with a sketch of the graph (`anykg.graph.versions`); a model made
+by `fit` brings its own. A graph that changed by a few per cent of its facts uses that of its earlier version.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from anykg.answers.missing import MISSING, chance_hidden, expected_missing, not_
 from anykg.atomic import write_json
 from anykg.evaluation.protocol import Target
 from anykg.evaluation.ranking import Best
+from anykg.evaluation.reading import budget_of
 from anykg.graph import versions
 from anykg.graph.graph import HEAD, RELATION, KnowledgeGraph
 from anykg.models.base import LinkPredictor
@@ -394,11 +395,13 @@ def own(model: LinkPredictor, task: Target) -> Calibration | None:
         return None
 
 
-def place_of(graph: KnowledgeGraph, model: LinkPredictor, task: str) -> Path:
-    """The file that keeps what was learnt about a model on a graph: its calibration for a task."""
+def place_of(graph: KnowledgeGraph, model: LinkPredictor, task: str, budget: int | None = None) -> Path:
+    """The file that keeps what was learnt about a model on a graph within a budget: its calibration for a task."""
     from platformdirs import user_cache_path
 
-    name = f"{graph.digest[:16]}-{digest_of(model)[:16]}-{task}.json"
+    most = budget_of(graph, budget, model)
+    read = "" if most is None else f"-{most}"
+    name = f"{graph.digest[:16]}-{digest_of(model)[:16]}-{task}{read}.json"
     return Path(user_cache_path("anykg")) / "calibration" / name
 
 
@@ -420,9 +423,9 @@ class Kept(NamedTuple):
         )
 
 
-def kept(graph: KnowledgeGraph, model: LinkPredictor, task: Target) -> Kept | None:
+def kept(graph: KnowledgeGraph, model: LinkPredictor, task: Target, budget: int | None = None) -> Kept | None:
     """The calibration of a model on this graph, or on the most similar graph that differs by few facts only."""
-    path = place_of(graph, model, task)
+    path = place_of(graph, model, task, budget)
     exact = load(path)
     if exact is not None:
         return Kept(exact)

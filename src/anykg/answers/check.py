@@ -28,7 +28,7 @@ from anykg.cluster import Cluster, connected
 from anykg.errors import DataError, InputError, SettingError
 from anykg.evaluation.metrics import HITS
 from anykg.evaluation.protocol import Target
-from anykg.evaluation.reading import note_on
+from anykg.evaluation.reading import budget_of, note_on
 from anykg.evaluation.strata import STRATA
 from anykg.graph.graph import COLUMNS, RELATION, KnowledgeGraph
 from anykg.graph.schema import redundant_relations
@@ -110,7 +110,8 @@ def check(
         )
     else:
         asked = [scorer, *(load_model(floor) for floor in FLOORS if floors)]
-        keys = recovered.keys_of([calibration.digest_of(one) for one in asked], task, wanted, seed, budget, fit is None)
+        digests = [f"{calibration.digest_of(one)} {budget_of(loaded, budget, one)}" for one in asked]
+        keys = recovered.keys_of(digests, task, wanted, seed)
         stored = None if again or fit is not None else recovered.recall(loaded, asked, keys)
         if stored is not None:
             (found, *asked_floors), share, differing = stored
@@ -123,14 +124,15 @@ def check(
                     ask_back(one, rounds, task, alike, shown, whole=loaded, budget=budget, cluster=workers)
                     for one, shown in zip(asked, (progress, ignore, ignore), strict=False)
                 ]
-            recovered.keep(loaded, asked, keys, [found, *asked_floors], share)
+            if fit is None:
+                recovered.keep(loaded, asked, keys, [found, *asked_floors], share)
         everything = np.ones(len(found.ranks), bool)
         others = tuple(_part(floor, part, everything, seed) for floor, part in zip(FLOORS, asked_floors, strict=False))
         after_fit = None if fit is None else _after_fitting(scorer, rounds, task, alike, fit, seed)
     evidence = found.evidence(loaded.num_relations)
     lacks = loaded.derive(missing_share) if missing is None else missing
     curve = own or calibration.fit(evidence, found.best_right, list(loaded.relations), hidden=share, missing=lacks)
-    path = calibration.place_of(loaded, scorer, task)
+    path = calibration.place_of(loaded, scorer, task, budget)
     kept = None if own else calibration.load(path)
     better_kept = facts is not None and kept is not None and kept.answers > curve.answers
     if not better_kept and own is None and not differing:
@@ -165,7 +167,7 @@ def check(
             f"the answers are those of an earlier check of this graph, which differed by {differing:,} facts; check it "
             "again with `again` (--again on the command line)."
         )
-    notes = (trained_on(scorer, loaded, info.name), note_on(loaded, budget, "each question's entities"))
+    notes = (trained_on(scorer, loaded, info.name), note_on(loaded, budget, "each question's entities", scorer))
     warnings += [note for note in notes if note]
     if better_kept and kept is not None:
         warnings.append(

@@ -204,7 +204,7 @@ def complete(
     extra: dict[str, Any] = {"questions": len(asked)}
     if calibrated:
         extra |= {"expected": float(values.sum()), "missing": missing}
-    note = note_on(loaded, budget, "each question's entities")
+    note = note_on(loaded, budget, "each question's entities", scorer)
     warnings = () if note is None else (note,)
     facts = found.facts[rows]
     return table_of(loaded, facts, columns, command="complete", info=info, model=name, extra=extra, warnings=warnings)
@@ -224,7 +224,7 @@ def _judging(
     model, graph = subject.model, subject.graph
     kept = None
     if calibrated:
-        kept = kept_calibration(model, graph, "node")
+        kept = kept_calibration(model, graph, "node", subject.budget)
         if kept is None and has_seen(model, graph):
             raise InputError(
                 "The model was fitted to facts by name, so hiding facts cannot tell how probable its answers are; rank "
@@ -236,8 +236,9 @@ def _judging(
         announce(Estimate(len(asked), done, seconds, check))
     found = None
     if calibrated:
-        kept = kept or calibration_of(model, graph, "node", announce=False, cluster=cluster)
-        found = proposals_of(model, graph, kept, missing, budget=subject.budget, cluster=cluster)
+        how: dict[str, Any] = {"budget": subject.budget, "cluster": cluster}
+        kept = kept or calibration_of(model, graph, "node", announce=False, **how)
+        found = proposals_of(model, graph, kept, missing, **how)
     return Judging(kept, found, missing, pool)
 
 

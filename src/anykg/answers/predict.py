@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -74,8 +74,8 @@ def predict(
             others, a tenth of all facts is taken to be missing.
         strict: Raise at the first of several questions that cannot be asked, instead of listing them in `skipped`.
         budget: How many facts near the entities of a question are read to answer it, 0 for all. By default all facts of
-            graphs up to 2,000,000 facts, and 200,000 of larger ones; a warning says so. Entities outside are no
-            answers.
+            graphs up to 2,000,000 facts, and 200,000 of larger ones, unless the model passes no messages; a warning
+            says so. Entities outside are no answers.
         model: A model, the name of a shipped one, a folder, or a hub id.
         cluster: Address of a Ray cluster to ask on: "auto", HOST:PORT, or "local" for all cores of this machine.
         progress: Called with (done, total) questions.
@@ -99,7 +99,8 @@ def predict(
     with connected(cluster) as workers:
         subject = Subject(loaded, scorer, budget)
         best = ask_many(subject, ids[first], k=k, known=known, limits=limits, cluster=workers, progress=progress)
-        stated = probabilities(scorer, loaded, ids[first], best, progress, cluster=workers) if calibrated else None
+        how: dict[str, Any] = {"budget": budget, "cluster": workers}
+        stated = probabilities(scorer, loaded, ids[first], best, progress, **how) if calibrated else None
     measure, none = {"score": best.scores}, np.full(len(first), np.nan)
     if stated is not None:
         measure = {"probability": stated.answers}
@@ -119,16 +120,18 @@ def predict(
         open_lists=_open_lists(asked, first, none) if calibrated else (),
         warnings=(
             *(warnings if questions is not None else ()),
-            *_note(loaded, asked[0] if questions is None else None, budget),
+            *_note(loaded, asked[0] if questions is None else None, budget, scorer),
             *outgrown(scorer, loaded),
         ),
     )
 
 
-def _note(graph: KnowledgeGraph, question: Question | Skipped | None, budget: int | None) -> list[str]:
+def _note(
+    graph: KnowledgeGraph, question: Question | Skipped | None, budget: int | None, model: LinkPredictor
+) -> list[str]:
     """How much of the graph was read, if not all."""
     ends = [name for name in (question.head, question.tail) if name] if isinstance(question, Question) else []
-    note = note_on(graph, budget, " and ".join(ends) or "each question's entities")
+    note = note_on(graph, budget, " and ".join(ends) or "each question's entities", model)
     return [] if note is None else [note]
 
 
@@ -156,6 +159,7 @@ def probabilities(
     best: Best,
     progress: Progress = ignore,
     *,
+    budget: int | None = None,
     cluster: Cluster | None = None,
 ) -> Stated:
     """Probabilities of the best answers to questions asked [Q, 3], and that there is no further answer.
@@ -170,7 +174,7 @@ def probabilities(
         mine = np.flatnonzero(questions[best.questions])
         if not len(mine):
             continue
-        found = calibration_of(model, graph, task, progress, cluster=cluster)
+        found = calibration_of(model, graph, task, progress, budget=budget, cluster=cluster)
         evidence = evidence_of(best, columns[best.questions], graph.num_relations).take(mine)
         result[mine] = found.probabilities(evidence, list(graph.relations))
         novel = evidence.take(np.flatnonzero(~best.known[mine]))

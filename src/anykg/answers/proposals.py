@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from hashlib import blake2b
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -180,7 +181,8 @@ def proposals_of(
     """
     if has_seen(model, graph):
         return None
-    path = place_of(graph, model, f"facts-{share:g}")
+    content = blake2b(json.dumps(known.to_dict(), sort_keys=True).encode(), digest_size=6).hexdigest()
+    path = place_of(graph, model, f"proposals-{share:g}-{content}", budget)
     kept = _load(path)
     if kept is not None:
         return kept

@@ -44,7 +44,7 @@ class Recalled(NamedTuple):
 
 
 def keys_of(models: list[str], *settings: object) -> list[str]:
-    """Names for the answers of models, given by their digests, with the same settings."""
+    """Names for the answers of models, given by their digests and what they read, with the same settings."""
     common = f"{settings} {_code()}"
     return [blake2b(f"{digest} {common}".encode(), digest_size=12).hexdigest() for digest in models]
 

@@ -61,7 +61,7 @@ def score(
     scorer, name = model_of(model)
     triplets = fact_ids(loaded, facts)
     known = loaded.contains(triplets) if len(triplets) else np.zeros(0, bool)
-    curve = (calibration_of if calibrated else kept_calibration)(scorer, loaded, "node")
+    curve = (calibration_of if calibrated else kept_calibration)(scorer, loaded, "node", budget=budget)
     scores, ranks = np.zeros(len(triplets), np.float32), {column: np.zeros(len(triplets)) for column in (TAIL, HEAD)}
     stated = {column: np.zeros(len(triplets), np.float32) for column in (TAIL, HEAD)}
     done = 0
@@ -89,7 +89,7 @@ def score(
     columns = {"score": scores, "tail_rank": ranks[TAIL], "head_rank": ranks[HEAD], "known": known}
     if curve is not None:
         columns = {"score": scores, "probability": stated[TAIL], "head_probability": stated[HEAD]} | columns
-    note = note_on(loaded, budget, "each fact")
+    note = note_on(loaded, budget, "each fact", scorer)
     warnings = () if note is None else (note,)
     return table_of(loaded, triplets, columns, command="score", info=info, model=name, warnings=warnings)
 

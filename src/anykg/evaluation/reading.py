@@ -1,9 +1,9 @@
 """How much of a graph is read to answer a question: all of it, or a neighbourhood within a budget of facts.
 
 The budget is a number of facts; 0 stands for all. None leaves it to the size of the graph: all facts up to `LARGE`,
-`BUDGET` of them in larger graphs. A question is answered on the neighbourhood of its entities (`graph.neighbourhood`)
-as on any graph; entities outside are no answers and are ranked, tied, behind all others. Questions about the same
-entities share a neighbourhood.
+`BUDGET` of them in larger graphs, unless the model scores whole graphs quickly (`reads_whole_graphs`). A question is
+answered on the neighbourhood of its entities (`graph.neighbourhood`) as on any graph; entities outside are no answers
+and are ranked, tied, behind all others. Questions about the same entities share a neighbourhood.
 """
 
 from __future__ import annotations
@@ -30,18 +30,19 @@ BUDGET = 200_000
 """Facts that are then read."""
 
 
-def budget_of(graph: KnowledgeGraph, budget: int | None) -> int | None:
-    """How many facts of a graph are read for a question; None for all."""
+def budget_of(graph: KnowledgeGraph, budget: int | None, model: LinkPredictor | None = None) -> int | None:
+    """How many facts of a graph are read to answer a question with a model; None for all."""
     if budget is not None and budget < 0:
         raise SettingError("budget", f"expected a number of facts, or 0 for all, found {budget}")
     if budget is None:
-        budget = BUDGET if len(graph) > LARGE else 0
+        whole = model is not None and model.reads_whole_graphs
+        budget = BUDGET if len(graph) > LARGE and not whole else 0
     return None if budget == 0 or budget >= len(graph) else budget
 
 
-def note_on(graph: KnowledgeGraph, budget: int | None, near: str) -> str | None:
+def note_on(graph: KnowledgeGraph, budget: int | None, near: str, model: LinkPredictor | None = None) -> str | None:
     """A sentence on how much was read, for results; None if that is all."""
-    most = budget_of(graph, budget)
+    most = budget_of(graph, budget, model)
     if most is None:
         return None
     return f"Answered from about {most:,} of {len(graph):,} facts near {near}; budget=0 reads all of them."
@@ -49,7 +50,7 @@ def note_on(graph: KnowledgeGraph, budget: int | None, near: str) -> str | None:
 
 def encode(model: LinkPredictor, graph: KnowledgeGraph, budget: int | None = None) -> Any:
     """The model's encoding of a graph; None if neighbourhoods are read, which are encoded one by one."""
-    return ranking.encode(model, graph) if budget_of(graph, budget) is None else None
+    return ranking.encode(model, graph) if budget_of(graph, budget, model) is None else None
 
 
 def neighbourhoods(
@@ -85,7 +86,7 @@ def best_answers(
     progress: Progress = ignore,
 ) -> Best:
     """As `ranking.best_answers`, within a budget."""
-    most = budget_of(graph, budget)
+    most = budget_of(graph, budget, model)
     if most is None:
         return ranking.best_answers(
             model, graph, questions, k=k, known=known, limits=limits, encoded=encoded, progress=progress
@@ -101,7 +102,7 @@ def best_answers(
         answered = np.zeros(len(asked), np.int64)
         for column in (HEAD, RELATION, TAIL):
             mine = np.flatnonzero(asked[:, column] < 0)
-            answered[mine] = np.diff(known_answers(graph, asked[mine], column).offsets)
+            answered[mine] = _answered(graph, asked[mine], column)
         moved = best._replace(
             questions=rows[best.questions],
             triplets=part.outside(best.triplets),
@@ -132,7 +133,7 @@ def rank_facts(
     A fact whose answer is outside the neighbourhood of its question has the score -inf. With `seen`, neighbourhoods
     are chosen around the answers as well, so that every fact has a score.
     """
-    most = budget_of(graph, budget)
+    most = budget_of(graph, budget, model)
     if most is None:
         return ranking.rank_facts(
             model, graph, facts, column, known=known, encoded=encoded, best=best, standing=standing, progress=progress
@@ -145,25 +146,34 @@ def rank_facts(
     triplets = facts.astype(np.int64) if seen else distinct.questions[distinct.which]
     for rows, part in neighbourhoods(graph, triplets, most):
         local, behind = _known_inside(known, triplets[rows], column, part)
-        found = ranking.rank_facts(
-            model, part.graph, part.inside(facts[rows]), column, known=local, best=best, standing=standing
-        )
-        absent = np.isneginf(found.scores)
-        ties = np.where(absent, behind - 1, found.ranks.ties)
-        ranks[rows] = np.stack([found.ranks.better, ties, found.ranks.candidates + behind - absent], axis=1)
+        asked = part.inside(facts[rows])
+        found = ranking.rank_facts(model, part.graph, asked, column, known=local, best=best, standing=standing)
+        absent = asked[:, column] < 0
+        behind -= absent & ~known.contains(facts[rows])  # the others: known answers are not among them
+        ties = np.where(absent, behind, found.ranks.ties)
+        ranks[rows] = np.stack([found.ranks.better, ties, found.ranks.candidates + behind], axis=1)
         scores[rows] = found.scores
+        answered = _answered(graph, questions_about(facts[rows], column), column)
         if found.standing is not None:
-            stand[rows] = np.stack(found.standing, axis=1)
+            stand[rows] = np.stack(found.standing._replace(answered=answered), axis=1)
         if found.best is not None:
             number = np.zeros(int(found.questions.max(initial=-1)) + 1, np.int64)
             number[found.questions] = distinct.which[rows]
-            whole = part.outside(found.best.triplets)
-            tops.append(found.best._replace(questions=number[found.best.questions], triplets=whole))
+            of_question = np.zeros(len(number), np.int64)
+            of_question[found.questions] = answered
+            top, asks = found.best, found.best.questions
+            whole = part.outside(top.triplets)
+            tops.append(top._replace(questions=number[asks], triplets=whole, answered=of_question[asks]))
         done += len(rows)
         progress(done, len(facts))
     leading, following, totals, second, answered = stand.T
     where = Standing(leading, following, totals, second, answered.astype(np.int64)) if standing else None
     return Ranked(Ranks(*ranks.T), scores, distinct.which, ranking.joined(tops) if best else None, where)
+
+
+def _answered(graph: KnowledgeGraph, questions: np.ndarray, column: int) -> np.ndarray:
+    """How many answers [B] to questions [B, 3] the whole graph knows."""
+    return np.diff(known_answers(graph, questions, column).offsets)
 
 
 def _inside(limits: Limits, part: Neighbourhood) -> Limits:

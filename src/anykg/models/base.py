@@ -77,6 +77,9 @@ class LinkPredictor(nn.Module):
     relations_apart: bool = False
     """True for models with a network of their own for (head, ?, tail): the scores of `score_relations` compare the
     relations of one pair and are not those of `score_triplets`."""
+    reads_whole_graphs: bool = False
+    """True for models that score all entities at once from vectors or counts, without passing messages: by default they
+    read graphs of any size as a whole, and not the neighbourhood of a question (`evaluation.reading`)."""
     hides_facts: ClassVar[bool] = True
     """False if `training_scores` hides from a row only the row's own fact, and not all of `targets`."""
 

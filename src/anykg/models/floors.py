@@ -59,6 +59,7 @@ class Popularity(LinkPredictor):
     config: PopularityConfig
     recipe = Recipe(epochs=0)
     symmetry = Symmetry.EXACT
+    reads_whole_graphs = True
 
     def __init__(self, config: PopularityConfig = PopularityConfig()) -> None:  # noqa: B008 - frozen
         super().__init__()
@@ -89,9 +90,9 @@ class Popularity(LinkPredictor):
         self, encoded: EncodedCounts, heads: Tensor, tails: Tensor, candidates: Tensor | None = None
     ) -> Tensor:
         everything = torch.arange(encoded.num_relations)
-        ends = self._log_shares(encoded, everything)
-        starts = self._log_shares(encoded, self._turned(encoded, everything))
-        scores = (starts[:, heads.cpu()] + ends[:, tails.cpu()]).T + self._log_relation(encoded, everything)
+        ends = self._log_shares(encoded, everything, tails.cpu())
+        starts = self._log_shares(encoded, self._turned(encoded, everything), heads.cpu())
+        scores = (starts + ends).T + self._log_relation(encoded, everything)
         return (scores if candidates is None else scores.gather(1, candidates.cpu())).to(heads.device)
 
     def score_triplets(self, encoded: EncodedCounts, triplets: Tensor) -> Tensor:
@@ -99,12 +100,14 @@ class Popularity(LinkPredictor):
         ends = self._at(encoded, self._turned(encoded, relations), heads) + self._at(encoded, relations, tails)
         return (ends + self._log_relation(encoded, relations)).to(triplets.device)
 
-    def _log_shares(self, encoded: EncodedCounts, relations: Tensor) -> Tensor:
-        """The matrix log P(entity | relation) [K, N] of relations [K]."""
-        counts = torch.from_numpy(encoded.counts[relations.numpy()].toarray())
-        prior = self.config.prior * encoded.background[(relations >= encoded.num_relations).long()]
+    def _log_shares(self, encoded: EncodedCounts, relations: Tensor, entities: Tensor | None = None) -> Tensor:
+        """The matrix log P(entity | relation) [K, N] of relations [K], or [K, B] for entities [B]."""
+        counts, background = encoded.counts[relations.numpy()], encoded.background
+        if entities is not None:
+            counts, background = counts[:, entities.numpy()], background[:, entities]
+        prior = self.config.prior * background[(relations >= encoded.num_relations).long()]
         totals = encoded.totals[relations % encoded.num_relations] + self.config.prior
-        return ((counts + prior) / totals[:, None]).log()
+        return ((torch.from_numpy(counts.toarray()) + prior) / totals[:, None]).log()
 
     def _at(self, encoded: EncodedCounts, relations: Tensor, entities: Tensor) -> Tensor:
         """The values log P(entity | relation) [B] of pairs."""

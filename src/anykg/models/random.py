@@ -37,6 +37,7 @@ class RandomScorer(LinkPredictor):
     Config = RandomConfig
     recipe = Recipe(epochs=0)
     symmetry = Symmetry.IN_EXPECTATION
+    reads_whole_graphs = True
 
     def __init__(self, config: RandomConfig = RandomConfig()) -> None:  # noqa: B008 - frozen
         super().__init__()

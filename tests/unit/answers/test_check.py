@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import anykg
 from anykg.answers import calibration, training_data
+from anykg.answers.calibrated import calibration_of
 from anykg.answers.calibration import Calibration, Evidence, expected_calibration_error, fit
 from anykg.answers.check import check
 from anykg.answers.hidden import ask_back, hide
@@ -29,6 +30,7 @@ from anykg.graph.sketch import share_in, sketch
 from anykg.models.base import LinkPredictor, Symmetry
 from anykg.models.random import RandomScorer
 from anykg.models.rulebook import fit_rulebook
+from anykg.models.store import load_model
 from graphs import graphs, named, random_graph
 
 
@@ -182,6 +184,29 @@ def test_curves_are_kept_for_their_graph_and_model(tmp_path: Path) -> None:
     assert "probability" in repr(answers)
     place.write_text("{}")
     assert calibration.load(place) is None
+
+
+def test_calibrations_are_kept_by_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scores of a neighbourhood are not those of the whole graph, so neither are the probabilities they stand for."""
+    graph, model = random_graph(25, 4, 160, seed=4), load_model("popularity")
+    whole = check(graph, model=model).calibration
+    near = check(graph, model=model, budget=40).calibration
+    assert near != whole
+    assert check(graph, model=model, budget=0).calibration == whole
+    for budget, expected in ((None, whole), (0, whole), (1000, whole), (40, near)):
+        assert calibration_of(model, graph, "node", budget=budget) == expected
+    sure = Calibration((float(np.log(1 / 3)), *[0.0] * 5), {}, 1, None)
+    calibration.save(sure, calibration.place_of(graph, model, "node", 40), graph)
+    question = {"head": "e1", "relation": "r1", "model": model, "calibrated": True}
+    answers = predict(graph, **question, budget=40)
+    none = answers.summary()["none_of_these"]
+    assert [row["probability"] for row in answers] == pytest.approx([0.25 * (1 - none)] * len(answers))
+    answers = predict(graph, **question)
+    assert len({row["probability"] for row in answers}) > 1
+    asked: list[int] = []
+    monkeypatch.setattr("anykg.answers.check.ask_back", lambda *_, **__: asked.append(1))
+    check(graph, model=model, budget=1000)  # all facts: what was asked without a budget is used again
+    assert not asked
 
 
 def test_a_smaller_check_does_not_replace_a_larger_one() -> None:

@@ -7,6 +7,7 @@ from anykg.errors import SettingError
 from anykg.evaluation import ranking, reading
 from anykg.evaluation.ranks import Ties
 from anykg.graph.graph import HEAD, RELATION, TAIL, KnowledgeGraph
+from anykg.models.mixture import Component, Mixture, MixtureConfig
 from anykg.models.store import load_model
 
 MODEL = load_model("anykg-small")
@@ -65,10 +66,49 @@ def test_facts_outside_are_ranked_last() -> None:
     assert np.isfinite(found.scores[0]) == (inside[TAIL] in part.entities)
     known = len(graph.answers(inside[:1], inside[1:2]).values)
     assert found.ranks.candidates[1] == graph.num_entities - known, "the known answers, of which this is none, are out"
+    whole = ranking.rank_facts(MODEL, rest, facts, TAIL, known=graph)
+    assert np.array_equal(found.ranks.candidates, whole.ranks.candidates)
     pessimistic = found.ranks.by(Ties.PESSIMISTIC)
     assert pessimistic[1] == found.ranks.candidates[1] > len(part.entities) - known
     assert found.best is not None
     assert set(found.best.questions) == set(found.questions)
+    known_too = reading.rank_facts(MODEL, rest, facts, TAIL, known=rest.union(graph.with_triplets(facts)), budget=60)
+    assert known_too.ranks.candidates[1] == found.ranks.candidates[1], "a hidden fact counts itself, and only once"
+    assert known_too.ranks.by(Ties.PESSIMISTIC)[1] == known_too.ranks.candidates[1]
+
+
+def test_known_answers_are_counted_on_the_whole_graph() -> None:
+    """Probabilities use these counts; a check must not learn them from parts and `predict` read them off the whole."""
+    tails = [str(i) for i in range(320)]
+    star = KnowledgeGraph.from_names(["hub"] * 320, ["likes"] * 300 + ["knows"] * 20, tails)
+    facts = star.triplets[:2].astype(np.int64)
+    rest = star.without(facts)
+    for seen in (False, True):
+        found = reading.rank_facts(MODEL, rest, facts, TAIL, known=star, budget=50, best=3, seen=seen, standing=seen)
+        assert found.best is not None
+        assert set(found.best.answered) == {298}
+        assert found.standing is None or set(found.standing.answered) == {298}
+    asked = ranking.questions_about(facts, TAIL)
+    assert set(reading.best_answers(MODEL, rest, asked, budget=50).answered) == {298}
+
+
+def test_models_without_messages_read_large_graphs_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = two_islands()
+    monkeypatch.setattr(reading, "LARGE", 50)
+    monkeypatch.setattr(reading, "BUDGET", 40)
+    assert reading.budget_of(graph, None, MODEL) == 40
+    asked = questions(graph)
+    for name in ("popularity", "complex", "random"):
+        model = load_model(name)
+        assert reading.budget_of(graph, None, model) is None
+        assert reading.note_on(graph, None, "a0", model) is None
+        assert reading.budget_of(graph, 40, model) == 40, "unless a budget is given"
+    popularity = load_model("popularity")
+    whole = ranking.best_answers(popularity, graph, asked, k=5)
+    assert np.array_equal(reading.best_answers(popularity, graph, asked, k=5).triplets, whole.triplets)
+    with_walks = Mixture(MixtureConfig())
+    assert reading.budget_of(graph, None, with_walks) == 40, "one component walks"
+    assert reading.budget_of(graph, None, Mixture(MixtureConfig((Component("counts", "popularity"),)))) is None
 
 
 def test_facts_that_are_given_have_scores() -> None:

@@ -87,6 +87,7 @@ class ComplEx(LinkPredictor):
     config: ComplExConfig
     recipe = Recipe(epochs=0)
     symmetry = Symmetry.IN_EXPECTATION
+    reads_whole_graphs = True
 
     entity_keys: Tensor
     relation_keys: Tensor
