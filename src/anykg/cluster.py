@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from anykg.atomic import atomic_path
-from anykg.errors import ConfigError, DataError
+from anykg.errors import ConfigError, DataError, InputError
 
 RETRIES = 5
 """How often a task may lose its worker and is started again."""
@@ -105,6 +105,10 @@ class Cluster:
             return Done(task, self.ray.get(reference))
         except (errors.WorkerCrashedError, errors.OutOfMemoryError, errors.NodeDiedError):
             return Done(task, None, lost=True)
+        except errors.RayTaskError as error:  # its message is the traceback of the worker
+            if isinstance(error.cause, InputError):
+                raise error.cause from None
+            raise
 
     def share(self, path: Path, name: str, usable: Callable[[Path], bool]) -> SharedFile:
         """Make a file available on every machine.

@@ -24,7 +24,7 @@ import numpy as np
 from anykg import __version__
 from anykg.atomic import atomic_path
 from anykg.cluster import RETRIES, Cluster, SharedFile
-from anykg.errors import ConfigError, DataError, Interrupted
+from anykg.errors import ConfigError, DataError, InputError, Interrupted
 from anykg.evaluation.ranking import Best, device_of
 from anykg.evaluation.reading import best_answers, encode
 from anykg.graph.graph import KnowledgeGraph
@@ -114,8 +114,8 @@ class Store:
             return None
 
     def save(self, index: int, arrays: Arrays) -> None:
-        """Keep the arrays of a part."""
-        with atomic_path(self._file(index)) as temporary, temporary.open("wb") as file:
+        """Keep the arrays of a part; a cache that cannot be written keeps none."""
+        with suppress(InputError), atomic_path(self._file(index)) as temporary, temporary.open("wb") as file:
             np.savez(file, **arrays)  # type: ignore[arg-type]
 
     def clear(self) -> None:
@@ -168,7 +168,8 @@ def results(
     except KeyboardInterrupt as stop:
         if store is None:
             raise
-        raise Interrupted("Stopped; finished parts are kept. Run it again to resume.") from stop
+        kept = "finished parts are kept. Run it again to resume." if store.indices() else "nothing was kept."
+        raise Interrupted(f"Stopped; {kept}") from stop
 
 
 # -- on a cluster ---------------------------------------------------------------------------------------------------

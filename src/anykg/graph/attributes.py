@@ -14,6 +14,8 @@ from anykg.graph.graph import KnowledgeGraph
 
 MOST_VALUES = 64
 """Values of a text column that become attributes, the most frequent ones; a value of one entity is none of them."""
+SEPARATOR = "|"
+"""Joins names in the settings of a model; a name that has it is left out."""
 
 
 def attribute_names(graph: KnowledgeGraph) -> list[str]:
@@ -29,7 +31,7 @@ def attribute_names(graph: KnowledgeGraph) -> list[str]:
             counts = column.cast(pl.String).drop_nulls().value_counts(name="count")
             kept = counts.filter(pl.col("count") > 1).sort(["count", column.name], descending=[True, False])
             names += [f"{column.name}={value}" for value in kept[column.name].head(MOST_VALUES).to_list()]
-    return names
+    return [name for name in names if SEPARATOR not in name]
 
 
 def attribute_values(graph: KnowledgeGraph, names: tuple[str, ...]) -> np.ndarray:

@@ -153,13 +153,15 @@ class KnowledgeGraph:
 
     @cached_property
     def digest(self) -> str:
-        """A hash of the content: names and triplets, in id order."""
+        """A hash of the content: names, triplets and, if there are any, attributes, in id order."""
         content = blake2b(digest_size=16)
         for vocabulary in (self.entities, self.relations):
             lengths = vocabulary.names.str.len_bytes().to_numpy().astype(np.int64)
             content.update(np.int64(len(vocabulary)).tobytes() + lengths.tobytes())
             content.update("".join(vocabulary.names.to_list()).encode())
         content.update(self.triplets.tobytes())
+        for column in () if self.entities.attributes is None else self.entities.attributes:
+            content.update(f"{column.name} {column.to_list()}".encode())
         return content.hexdigest()
 
     @property

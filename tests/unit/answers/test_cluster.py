@@ -97,7 +97,7 @@ def test_a_file_that_a_machine_does_not_see_is_sent_once(
     assert copies[0][0] != path
     assert copies[0][0].read_bytes() == path.read_bytes()
     damaged = replace(shared, blocks=shared.blocks[1:], name="damaged.anykg")
-    with pytest.raises(DataError, match="damaged"):
+    with pytest.raises(DataError, match=r"^\S+: the copy that reached \S+ is damaged; run the command again\.$"):
         list(cluster.completed(SharedFile.here, [(damaged,)]))
     assert not copies[0][0].with_name("damaged.anykg").exists()
 
@@ -125,3 +125,13 @@ def test_finished_parts_are_not_computed_again(tmp_path: Path, monkeypatch: pyte
     assert CALLS == [0, 1, 2, 3, 3, 4, 5]
     assert not store.folder.exists()
     assert Store("squares", np.arange(4)).folder != store.folder
+
+
+def test_work_does_not_need_a_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "anykg").write_text("a file where the cache would be")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    subject, parts = Subject(random_graph(10, 2, 20)), [(number,) for number in range(3)]
+    found = results(squares, subject, parts, common=-1, store=Store("no cache"))
+    assert [int(part["square"][0]) for part in found] == [0, 1, 4]
+    with pytest.raises(Interrupted, match="nothing was kept"):
+        list(results(squares, subject, parts, common=2, store=Store("no cache")))

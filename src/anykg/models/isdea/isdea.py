@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from anykg.errors import ConfigError
-from anykg.graph.attributes import attribute_names
+from anykg.graph.attributes import SEPARATOR, attribute_names
 from anykg.graph.bfs import look_up, unreached
 from anykg.graph.distances import distance_table, triplet_distances
 from anykg.graph.graph import KnowledgeGraph
@@ -68,7 +68,7 @@ class ISDEAConfig:
     @property
     def attributes(self) -> tuple[str, ...]:
         """The names in `inputs`."""
-        return tuple(self.inputs.split("|")) if self.inputs else ()
+        return tuple(self.inputs.split(SEPARATOR)) if self.inputs else ()
 
 
 class ISDEA(LinkPredictor):
@@ -113,7 +113,7 @@ class ISDEA(LinkPredictor):
     def build(cls, config: ISDEAConfig, graph: KnowledgeGraph) -> ISDEA:
         """A model that reads the attributes that the graph's entities have."""
         names = attribute_names(graph)
-        return cls(config if config.inputs or not names else replace(config, inputs="|".join(names)))
+        return cls(config if config.inputs or not names else replace(config, inputs=SEPARATOR.join(names)))
 
     @classmethod
     def foreign_code(cls, config: ISDEAConfig) -> list[str]:

@@ -48,6 +48,10 @@ def test_numbers_are_standardised_and_texts_are_one_hot() -> None:
     assert found["a"] == pytest.approx([-half, 1, 0, 0])
     assert found["b"] == pytest.approx([half, 1, 0, 0])
     assert found["c"] == found["d"] == [0, 0, 0, 0]
+    other = table.with_columns(size=2 * pl.col("size"), kind=pl.Series(["x|y", "x|y", "y"]))
+    other_graph = KnowledgeGraph(graph.triplets, graph.entities.with_attributes(other, "name"), graph.relations)
+    assert other_graph.digest != graph.digest, "what is kept for one is not used for the other"
+    assert attribute_names(other_graph) == ["size"], "a model's settings join names by |"
 
 
 @pytest.mark.parametrize("aggregation", ["sum", "mean"])
