@@ -253,6 +253,8 @@ def _subject(kit: Kit) -> Subject:
 
 def _kit(subject: Subject, cluster: Cluster) -> Kit:
     graph, model = subject.graph, subject._model
+    if graph.entities.attributes is not None:
+        raise ConfigError("--cluster: attributes of entities are not sent to workers; run the command without it.")
     shared = cluster.share(_pack_of(graph), f"{graph.digest}.anykg", partial(is_pack_of, digest=graph.digest))
     saved = None if model is None else _saved(model)
     device = "cpu" if model is None else str(device_of(model))

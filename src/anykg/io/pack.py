@@ -66,6 +66,8 @@ def write_pack(
         read: How the source was read.
         arrays: What else to bring; see `KnowledgeGraph.arrays`.
     """
+    if graph.entities.attributes is not None:
+        raise DataError(f"{path}: a packed graph has no attributes; give `attributes` when it is read, not before.")
     with atomic_path(path) as temporary, temporary.open("wb") as file:
         _write(graph, file, read, graph.arrays if arrays is None else arrays)
         return file.tell()

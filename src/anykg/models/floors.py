@@ -112,7 +112,8 @@ class Popularity(LinkPredictor):
     def _at(self, encoded: EncodedCounts, relations: Tensor, entities: Tensor) -> Tensor:
         """The values log P(entity | relation) [B] of pairs."""
         asked, row = torch.unique(relations, return_inverse=True)
-        return self._log_shares(encoded, asked)[row, entities]
+        ends, column = torch.unique(entities, return_inverse=True)
+        return self._log_shares(encoded, asked, ends)[row, column]
 
     def _log_relation(self, encoded: EncodedCounts, relations: Tensor) -> Tensor:
         totals = encoded.totals + self.config.prior

@@ -1,6 +1,7 @@
 """ISDEA+ with attributes of entities as h^0: the equations, symmetry, and what is read from a table."""
 
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import polars as pl
@@ -9,9 +10,11 @@ import torch
 
 from anykg import read_graph
 from anykg.answers.trained import train
-from anykg.errors import DataError
+from anykg.answers.work import Subject, _kit
+from anykg.errors import ConfigError, DataError
 from anykg.graph.attributes import attribute_names, attribute_values
 from anykg.graph.graph import KnowledgeGraph
+from anykg.io.pack import write_pack
 from anykg.models.isdea import reference
 from anykg.models.isdea.isdea import ISDEA, ISDEAConfig
 from anykg.models.store import load_model
@@ -91,6 +94,10 @@ def test_a_table_beside_the_facts_is_read_and_learnt_from(tmp_path: Path) -> Non
     assert model.config.attributes == ("age", "town=t0", "town=t1", "town=t2")
     with pytest.raises(DataError, match="give a table of them with `attributes`"):
         model.score_triplets(model.encode(read_graph(facts)), torch.tensor([[0, 0, 1]]))
+    with pytest.raises(DataError, match="a packed graph has no attributes"):
+        write_pack(graph, tmp_path / "facts.anykg")
+    with pytest.raises(ConfigError, match="attributes of entities are not sent to workers"):
+        _kit(Subject(graph, model), Mock())
     nodes.write_text("id,age\nnobody,1\n")
     with pytest.raises(DataError, match="expected a column of entities of the graph, such as 'p0'"):
         read_graph(facts, attributes=nodes)
