@@ -167,8 +167,8 @@ def check(
             f"the answers are those of an earlier check of this graph, which differed by {differing:,} facts; check it "
             "again with `again` (--again on the command line)."
         )
-    notes = (trained_on(scorer, loaded, info.name), note_on(loaded, budget, "each question's entities", scorer))
-    warnings += [note for note in notes if note]
+    part_read = None if fitted else note_on(loaded, budget, "each question's entities", scorer)
+    warnings += [note for note in (trained_on(scorer, loaded, info.name), part_read) if note]
     if better_kept and kept is not None:
         warnings.append(
             f"`predict --calibrated` keeps using the curve of an earlier check with {kept.answers:,} answers."
