@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from anykg.answers.calibration import digest_of
+from anykg.answers.calibration_cache import digest_of
 from anykg.answers.work import SLICE, Arrays, Store, Subject, results
 from anykg.cluster import Cluster
 from anykg.evaluation.ranking import Best, Limits, deduplicate, in_order

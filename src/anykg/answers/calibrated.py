@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 
-from anykg.answers import calibration
+from anykg.answers import calibration, calibration_cache
 from anykg.answers.check import FACTS, check
 from anykg.cluster import Cluster
 from anykg.evaluation.protocol import Target
@@ -44,10 +44,10 @@ def kept_calibration(
     model: LinkPredictor, graph: KnowledgeGraph, task: Target, budget: int | None = None
 ) -> calibration.Calibration | None:
     """The calibration that the model brings or an earlier check has kept, of this graph or an earlier version of it."""
-    own = calibration.own(model, task)
+    own = calibration_cache.own(model, task)
     if own is not None:
         return own
-    kept = calibration.kept(graph, model, task, budget)
+    kept = calibration_cache.kept(graph, model, task, budget)
     if kept is not None and kept.note is not None:
         logger.info("Probabilities are %s.", kept.note)
     return None if kept is None else kept.calibration

@@ -21,23 +21,15 @@ by `fit` brings its own. A graph that changed by a few per cent of its facts use
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from hashlib import blake2b
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from anykg.answers.missing import MISSING, chance_hidden, expected_missing, not_visible
-from anykg.atomic import write_json
-from anykg.evaluation.protocol import Target
 from anykg.evaluation.ranking import Best
-from anykg.evaluation.reading import budget_of
-from anykg.graph import versions
-from anykg.graph.graph import HEAD, RELATION, KnowledgeGraph
-from anykg.models.base import LinkPredictor
+from anykg.graph.graph import HEAD, RELATION
 from anykg.seeds import generator
 
 BINS = 15
@@ -47,8 +39,6 @@ STRENGTHS = (0.3, 1.0, 3.0, 10.0)
 RIDGE = 0.05
 FARTHEST = 8.0
 """Gaps between scores are cut off here."""
-SIMILAR = 0.05
-"""A graph that differs by at most this share of its facts uses the calibration of its earlier version."""
 LEAST, MOST_ODDS = 1e-4, 4.0
 """Chances of a missing answer are kept away from 0 and 1, and what a list adds to their log-odds is cut off."""
 PRIOR = 2.0
@@ -376,84 +366,6 @@ def _isotonic(scores: np.ndarray, right: np.ndarray) -> tuple[tuple[float, ...],
             blocks[-2:] = [(n + m, (n * score + m * other) / (n + m), hits + more)]
     means = np.maximum.accumulate([(hits + PRIOR / 4) / (n + PRIOR / 2) for n, _, hits in blocks])
     return tuple(score for _, score, _ in blocks), tuple(float(mean) for mean in means)
-
-
-def digest_of(model: LinkPredictor) -> str:
-    """A hash of a model's kind, settings and weights."""
-    content = blake2b(f"{type(model).__qualname__} {getattr(model, 'config', None)}".encode(), digest_size=16)
-    for key, value in sorted(model.state_dict().items()):
-        content.update(key.encode() + value.detach().cpu().contiguous().numpy().tobytes())
-    return content.hexdigest()
-
-
-def own(model: LinkPredictor, task: Target) -> Calibration | None:
-    """The calibration that a model made by `fit` brings."""
-    kept = getattr(model.config, "calibration", {}).get(task)
-    try:
-        return from_dict(kept) if kept else None
-    except (ValueError, KeyError, TypeError):  # of an earlier version
-        return None
-
-
-def place_of(graph: KnowledgeGraph, model: LinkPredictor, task: str, budget: int | None = None) -> Path:
-    """The file that keeps what was learnt about a model on a graph within a budget: its calibration for a task."""
-    from platformdirs import user_cache_path
-
-    most = budget_of(graph, budget, model)
-    read = "" if most is None else f"-{most}"
-    name = f"{graph.digest[:16]}-{digest_of(model)[:16]}-{task}{read}.json"
-    return Path(user_cache_path("anykg")) / "calibration" / name
-
-
-class Kept(NamedTuple):
-    """A calibration from the user's cache."""
-
-    calibration: Calibration
-    differing: int = 0
-    """Facts in which the graph differs from the one it was made for, which is an earlier version of it."""
-
-    @property
-    def note(self) -> str | None:
-        """What people should know of it."""
-        if not self.differing:
-            return None
-        return (
-            f"calibrated on an earlier version of this graph: {self.differing:,} facts differ; `anykg check "
-            "--again` calibrates anew"
-        )
-
-
-def kept(graph: KnowledgeGraph, model: LinkPredictor, task: Target, budget: int | None = None) -> Kept | None:
-    """The calibration of a model on this graph, or on the most similar graph that differs by few facts only."""
-    path = place_of(graph, model, task, budget)
-    exact = load(path)
-    if exact is not None:
-        return Kept(exact)
-    ending = path.name.partition("-")[2]
-    best: Kept | None = None
-    for other in path.parent.glob(f"*-{ending}"):
-        stored = versions.load(path.parent / f"{other.name.partition('-')[0]}.npy")
-        earlier = None if stored is None else load(other)
-        if stored is None or earlier is None:
-            continue
-        differing = max(versions.difference(graph.derive(versions.sketch_of), stored), 1)
-        if differing <= SIMILAR * len(graph) and (best is None or differing < best.differing):
-            best = Kept(earlier, differing)
-    return best
-
-
-def save(calibration: Calibration, path: Path, graph: KnowledgeGraph) -> None:
-    """Keep a calibration and a sketch of its graph."""
-    versions.save(graph.derive(versions.sketch_of), path.parent / f"{graph.digest[:16]}.npy")
-    write_json(path, calibration.to_dict())
-
-
-def load(path: Path) -> Calibration | None:
-    """A kept calibration; None if there is none that can be read."""
-    try:
-        return from_dict(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
 
 
 def from_dict(values: Mapping[str, Any]) -> Calibration:

@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 import torch
 
-from anykg.answers import calibration, recovered
+from anykg.answers import calibration, calibration_cache, recovered
 from anykg.answers.fitted import asked_before, fitted_to, has_seen
 from anykg.answers.hidden import Recovery, ask_back, hide, hide_together
 from anykg.answers.inputs import ModelLike, graph_of, model_of
@@ -97,7 +97,7 @@ def check(
     scorer, called = model_of(model, name)
     wanted = FACTS[task] if facts is None else facts
     alike = loaded.derive(redundant_relations)
-    own = calibration.own(scorer, task) if missing is None else None
+    own = calibration_cache.own(scorer, task) if missing is None else None
     fitted = isinstance(scorer, Mixture) and fitted_to(scorer, loaded)
     differing = 0
     if isinstance(scorer, Mixture) and fitted:
@@ -110,7 +110,7 @@ def check(
         )
     else:
         asked = [scorer, *(load_model(floor) for floor in FLOORS if floors)]
-        digests = [f"{calibration.digest_of(one)} {budget_of(loaded, budget, one)}" for one in asked]
+        digests = [f"{calibration_cache.digest_of(one)} {budget_of(loaded, budget, one)}" for one in asked]
         keys = recovered.keys_of(digests, task, wanted, seed)
         stored = None if again or fit is not None else recovered.recall(loaded, asked, keys)
         if stored is not None:
@@ -132,11 +132,11 @@ def check(
     evidence = found.evidence(loaded.num_relations)
     lacks = loaded.derive(missing_share) if missing is None else missing
     curve = own or calibration.fit(evidence, found.best_right, list(loaded.relations), hidden=share, missing=lacks)
-    path = calibration.place_of(loaded, scorer, task, budget)
-    kept = None if own else calibration.load(path)
+    path = calibration_cache.path_of(loaded, scorer, task, budget)
+    kept = None if own else calibration_cache.load(path)
     better_kept = facts is not None and kept is not None and kept.answers > curve.answers
     if not better_kept and own is None and not differing:
-        calibration.save(curve, path, loaded)
+        calibration_cache.save(curve, path, loaded)
     everything = np.ones(len(found.ranks), bool)
     plain = ~found.given_away
     relations = found.facts[:, 1]

@@ -26,7 +26,8 @@ from zipfile import BadZipFile
 import numpy as np
 
 from anykg.answers.calibrated import calibration_of, kept_calibration
-from anykg.answers.calibration import Calibration, digest_of
+from anykg.answers.calibration import Calibration
+from anykg.answers.calibration_cache import digest_of
 from anykg.answers.fitted import has_seen
 from anykg.answers.inputs import ModelLike, Name, graph_of, look_up, model_of
 from anykg.answers.missing import MISSING

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from anykg.answers.calibration import digest_of
+from anykg.answers.calibration_cache import digest_of
 from anykg.answers.fitted import calibrated
 from anykg.answers.hidden import hide_together
 from anykg.answers.inputs import ModelLike, graph_of, model_of

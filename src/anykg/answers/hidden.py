@@ -14,7 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from anykg.answers.asking import asking_order
-from anykg.answers.calibration import Evidence, digest_of, evidence_of, group_of
+from anykg.answers.calibration import Evidence, evidence_of, group_of
+from anykg.answers.calibration_cache import digest_of
 from anykg.answers.work import SLICE, Arrays, Store, Subject, results
 from anykg.cluster import Cluster
 from anykg.errors import DataError

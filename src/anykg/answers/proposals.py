@@ -32,8 +32,8 @@ from anykg.answers.calibration import (
     first_rows,
     logistic,
     logit,
-    place_of,
 )
+from anykg.answers.calibration_cache import path_of
 from anykg.answers.fitted import has_seen
 from anykg.answers.hidden import hide_together
 from anykg.answers.missing import chance_at, chance_of_missing, not_visible
@@ -182,7 +182,7 @@ def proposals_of(
     if has_seen(model, graph):
         return None
     content = blake2b(json.dumps(known.to_dict(), sort_keys=True).encode(), digest_size=6).hexdigest()
-    path = place_of(graph, model, f"proposals-{share:g}-{content}", budget)
+    path = path_of(graph, model, f"proposals-{share:g}-{content}", budget)
     kept = _load(path)
     if kept is not None:
         return kept

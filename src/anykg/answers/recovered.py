@@ -19,7 +19,7 @@ import numpy as np
 import polars as pl
 
 import anykg
-from anykg.answers.calibration import SIMILAR
+from anykg.answers.calibration_cache import SIMILAR
 from anykg.answers.hidden import Recovery
 from anykg.atomic import atomic_path
 from anykg.errors import InputError

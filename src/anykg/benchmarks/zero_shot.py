@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from anykg.answers.calibration import digest_of
+from anykg.answers.calibration_cache import digest_of
 from anykg.atomic import write_text
 from anykg.benchmarks.cells import read_cells, write_cells
 from anykg.benchmarks.runs import claimed

@@ -64,7 +64,7 @@ def limit() -> int:
     return int(float(match.group(1)) * _UNITS[unit])
 
 
-def place_of(source: Path | str, options: ReadOptions, beside: tuple[Path, ...] = ()) -> Path | None:
+def path_of(source: Path | str, options: ReadOptions, beside: tuple[Path, ...] = ()) -> Path | None:
     """The file that a source's packed copy has; None if it is not to be cached."""
     path = Path(source)
     if str(source) == "-" or not options.cache or not limit() or not path.is_file():

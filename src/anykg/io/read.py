@@ -154,7 +154,7 @@ def _read_or_open(source: Path | str, progress: Progress | None, reading: Readin
     if local and is_pack(source) and not options.given():
         graph, _ = open_pack(source)
         return graph, _packed_report(graph, shown)
-    place = cache.place_of(source, options, _beside(Path(source))) if local else None
+    place = cache.path_of(source, options, _beside(Path(source))) if local else None
     kept = cache.load(place) if place is not None else None
     if kept is not None:
         graph, read = kept

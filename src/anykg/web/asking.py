@@ -8,7 +8,8 @@ from typing import Any, Literal
 import numpy as np
 
 import anykg
-from anykg.answers import calibration
+from anykg.answers.calibrated import kept_calibration
+from anykg.answers.calibration import Calibration
 from anykg.errors import InputError
 from anykg.graph.graph import KnowledgeGraph
 from anykg.models.base import LinkPredictor
@@ -34,17 +35,12 @@ def open_column(question: Question) -> Asked | None:
 
 def has_probabilities(graph: KnowledgeGraph, model: LinkPredictor, asked: Asked | None) -> bool:
     """Whether scores of this model on this graph can be turned into probabilities without more work."""
-    return calibration_of(graph, model, asked) is not None
+    return calibration_for(graph, model, asked) is not None
 
 
-def calibration_of(graph: KnowledgeGraph, model: LinkPredictor, asked: Asked | None) -> calibration.Calibration | None:
+def calibration_for(graph: KnowledgeGraph, model: LinkPredictor, asked: Asked | None) -> Calibration | None:
     """What turns scores into probabilities: brought by a fitted model, or kept from a check."""
-    task: Literal["node", "relation"] = "relation" if asked == "relation" else "node"
-    own = calibration.own(model, task)
-    if own is not None:
-        return own
-    kept = calibration.kept(graph, model, task)
-    return None if kept is None else kept.calibration
+    return kept_calibration(model, graph, "relation" if asked == "relation" else "node")
 
 
 def with_names(graph: KnowledgeGraph, row: dict[str, Any]) -> dict[str, Any]:
@@ -124,7 +120,7 @@ def probabilities(
     A fact that is among the best answers to its question has the probability that it has there.
     """
     stated: list[float | None] = [row.get("probability") for row in rows]
-    found = calibration_of(graph, model, "tail")
+    found = calibration_for(graph, model, "tail")
     if not facts or found is None or any(value is not None for value in stated):
         return stated
     pooled = found(np.array([row["score"] for row in rows], np.float32))

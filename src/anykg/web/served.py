@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anykg.answers.calibration import digest_of
+from anykg.answers.calibration_cache import digest_of
 from anykg.atomic import write_json
 from anykg.errors import DataError, InputError, UnknownName, nearest
 from anykg.io.catalog import load_graph, locate

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import anykg
-from anykg.answers import calibration, training_data
+from anykg.answers import calibration, calibration_cache, training_data
 from anykg.answers.calibrated import calibration_of
 from anykg.answers.calibration import Calibration, Evidence, expected_calibration_error, fit
 from anykg.answers.check import check
@@ -169,21 +169,21 @@ def test_probabilities_are_right_on_average_for_every_relation() -> None:
 
 def test_curves_are_kept_for_their_graph_and_model(tmp_path: Path) -> None:
     graph, model = random_graph(25, 4, 160), RandomScorer()
-    place = calibration.place_of(graph, model, "node")
-    assert calibration.load(place) is None
+    place = calibration_cache.path_of(graph, model, "node")
+    assert calibration_cache.load(place) is None
     kept = check(graph, model=model, facts=20).calibration
-    assert calibration.load(place) == kept
-    assert calibration.place_of(random_graph(25, 4, 160, seed=1), model, "node") != place
-    assert calibration.place_of(graph, model, "relation") != place
+    assert calibration_cache.load(place) == kept
+    assert calibration_cache.path_of(random_graph(25, 4, 160, seed=1), model, "node") != place
+    assert calibration_cache.path_of(graph, model, "relation") != place
     sure = Calibration((float(np.log(1 / 3)), *[0.0] * 5), {}, 1, None)
-    calibration.save(sure, place, graph)
+    calibration_cache.save(sure, place, graph)
     answers = predict(graph, head="e1", relation="r1", model=model, calibrated=True)
     none = answers.summary()["none_of_these"]
     assert [row["probability"] for row in answers] == pytest.approx([0.25 * (1 - none)] * len(answers))
     assert "score" not in answers.to_polars().columns
     assert "probability" in repr(answers)
     place.write_text("{}")
-    assert calibration.load(place) is None
+    assert calibration_cache.load(place) is None
 
 
 def test_calibrations_are_kept_by_budget(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,7 +196,7 @@ def test_calibrations_are_kept_by_budget(monkeypatch: pytest.MonkeyPatch) -> Non
     for budget, expected in ((None, whole), (0, whole), (1000, whole), (40, near)):
         assert calibration_of(model, graph, "node", budget=budget) == expected
     sure = Calibration((float(np.log(1 / 3)), *[0.0] * 5), {}, 1, None)
-    calibration.save(sure, calibration.place_of(graph, model, "node", 40), graph)
+    calibration_cache.save(sure, calibration_cache.path_of(graph, model, "node", 40), graph)
     question = {"head": "e1", "relation": "r1", "model": model, "calibrated": True}
     answers = predict(graph, **question, budget=40)
     none = answers.summary()["none_of_these"]
@@ -213,7 +213,7 @@ def test_a_smaller_check_does_not_replace_a_larger_one() -> None:
     graph, model = random_graph(25, 4, 160, seed=2), RandomScorer()
     kept = check(graph, model=model, facts=30).calibration
     report = check(graph, model=model, facts=2)
-    assert calibration.load(calibration.place_of(graph, model, "node")) == kept
+    assert calibration_cache.load(calibration_cache.path_of(graph, model, "node")) == kept
     assert "earlier check" in " ".join(report.warnings)
     for wrong in ({"task": "nodes"}, {"facts": 0}):
         with pytest.raises(ConfigError):
@@ -233,7 +233,7 @@ def test_a_grown_graph_uses_the_calibration_of_its_earlier_version(
     question = {"head": "e1", "relation": "r1", "model": model, "calibrated": True}
     check(graph, model=model, facts=20)
     grown = graph.subset(np.arange(len(graph)) > 2)
-    kept = calibration.kept(grown, model, "node")
+    kept = calibration_cache.kept(grown, model, "node")
     assert kept is not None
     assert kept.differing == 3
     predict(grown, **question)
@@ -241,11 +241,11 @@ def test_a_grown_graph_uses_the_calibration_of_its_earlier_version(
     assert "a check runs first" not in caplog.text
     caplog.clear()
     other = graph.subset(np.arange(len(graph)) > 40)
-    assert calibration.kept(other, model, "node") is None
+    assert calibration_cache.kept(other, model, "node") is None
     predict(other, **question)
     assert "a check runs first: 1,000 questions about hidden facts, at most about" in caplog.text
     check(grown, model=model, facts=20, again=True)
-    assert calibration.kept(grown, model, "node").differing == 0, "calibrated anew"
+    assert calibration_cache.kept(grown, model, "node").differing == 0, "calibrated anew"
 
 
 @pytest.mark.parametrize("task", ["node", "relation"])

@@ -1,0 +1,97 @@
+"""Calibrations in the user's cache, by graph, model, task and budget; those of similar graphs serve too."""
+
+from __future__ import annotations
+
+import json
+from hashlib import blake2b
+from pathlib import Path
+from typing import NamedTuple
+
+from anykg.answers.calibration import Calibration, from_dict
+from anykg.atomic import write_json
+from anykg.evaluation.protocol import Target
+from anykg.evaluation.reading import budget_of
+from anykg.graph import versions
+from anykg.graph.graph import KnowledgeGraph
+from anykg.models.base import LinkPredictor
+
+SIMILAR = 0.05
+"""A graph that differs by at most this share of its facts uses the calibration of its earlier version."""
+
+
+def digest_of(model: LinkPredictor) -> str:
+    """A hash of a model's kind, settings and weights."""
+    content = blake2b(f"{type(model).__qualname__} {getattr(model, 'config', None)}".encode(), digest_size=16)
+    for key, value in sorted(model.state_dict().items()):
+        content.update(key.encode() + value.detach().cpu().contiguous().numpy().tobytes())
+    return content.hexdigest()
+
+
+def own(model: LinkPredictor, task: Target) -> Calibration | None:
+    """The calibration that a model made by `fit` brings."""
+    kept = getattr(model.config, "calibration", {}).get(task)
+    try:
+        return from_dict(kept) if kept else None
+    except (ValueError, KeyError, TypeError):  # of an earlier version
+        return None
+
+
+def path_of(graph: KnowledgeGraph, model: LinkPredictor, task: str, budget: int | None = None) -> Path:
+    """The file that keeps what was learnt about a model on a graph within a budget: its calibration for a task."""
+    from platformdirs import user_cache_path
+
+    most = budget_of(graph, budget, model)
+    read = "" if most is None else f"-{most}"
+    name = f"{graph.digest[:16]}-{digest_of(model)[:16]}-{task}{read}.json"
+    return Path(user_cache_path("anykg")) / "calibration" / name
+
+
+class Kept(NamedTuple):
+    """A calibration from the user's cache."""
+
+    calibration: Calibration
+    differing: int = 0
+    """Facts in which the graph differs from the one it was made for, which is an earlier version of it."""
+
+    @property
+    def note(self) -> str | None:
+        """What people should know of it."""
+        if not self.differing:
+            return None
+        return (
+            f"calibrated on an earlier version of this graph: {self.differing:,} facts differ; `anykg check "
+            "--again` calibrates anew"
+        )
+
+
+def kept(graph: KnowledgeGraph, model: LinkPredictor, task: Target, budget: int | None = None) -> Kept | None:
+    """The calibration of a model on this graph, or on the most similar graph that differs by few facts only."""
+    path = path_of(graph, model, task, budget)
+    exact = load(path)
+    if exact is not None:
+        return Kept(exact)
+    ending = path.name.partition("-")[2]
+    best: Kept | None = None
+    for other in path.parent.glob(f"*-{ending}"):
+        stored = versions.load(path.parent / f"{other.name.partition('-')[0]}.npy")
+        earlier = None if stored is None else load(other)
+        if stored is None or earlier is None:
+            continue
+        differing = max(versions.difference(graph.derive(versions.sketch_of), stored), 1)
+        if differing <= SIMILAR * len(graph) and (best is None or differing < best.differing):
+            best = Kept(earlier, differing)
+    return best
+
+
+def save(calibration: Calibration, path: Path, graph: KnowledgeGraph) -> None:
+    """Keep a calibration and a sketch of its graph."""
+    versions.save(graph.derive(versions.sketch_of), path.parent / f"{graph.digest[:16]}.npy")
+    write_json(path, calibration.to_dict())
+
+
+def load(path: Path) -> Calibration | None:
+    """A kept calibration; None if there is none that can be read."""
+    try:
+        return from_dict(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
