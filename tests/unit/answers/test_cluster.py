@@ -23,6 +23,7 @@ from anykg.cluster import Cluster, SharedFile
 from anykg.errors import DataError, Interrupted
 from anykg.io.catalog import as_graph
 from anykg.io.pack import write_pack
+from anykg.threads import threads
 from graphs import random_graph
 
 ray = pytest.importorskip("ray")
@@ -30,8 +31,8 @@ ray = pytest.importorskip("ray")
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Two workers of one thread, with a cache of their own."""
-    with pytest.MonkeyPatch.context() as patch:
+    """Two workers of one thread, as many as are used here, with a cache of their own."""
+    with pytest.MonkeyPatch.context() as patch, threads(torch=1, kernels=1):
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         ray.init(address="local", num_cpus=2, log_to_driver=False, include_dashboard=False)
         yield Cluster("auto")
