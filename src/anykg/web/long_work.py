@@ -17,7 +17,7 @@ LongWork = Callable[[KnowledgeGraph, str, dict[str, Any], Path, Progress], dict[
 
 def _check(graph: KnowledgeGraph, model: str, settings: dict[str, Any], _: Path, progress: Progress) -> dict[str, Any]:
     wanted = accepted_by(anykg.check, settings)
-    result: dict[str, Any] = anykg.check(graph, model=model, progress=progress, **wanted).to_dict()
+    result: dict[str, Any] = anykg.check(graph, model=model, again=True, progress=progress, **wanted).to_dict()
     return result
 
 
