@@ -25,7 +25,9 @@ from anykg.graph.vocabulary import Vocabulary
 from anykg.models.base import LinkPredictor, Symmetry
 from anykg.models.recipe import Recipe
 from anykg.progress import Progress
-from anykg.rules.kernels.joins import NONE, Adjacency, Items, Rules, adjacency, item_index, score_queries
+from anykg.rules.kernels.items import Items, item_index
+from anykg.rules.kernels.joins import NONE, Adjacency, adjacency
+from anykg.rules.kernels.named_queries import Rules, score_queries
 from anykg.rules.named import Mining, NamedRules, mine_named
 
 CHUNK = 32

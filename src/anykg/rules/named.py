@@ -25,15 +25,8 @@ from anykg.errors import ConfigError
 from anykg.graph.graph import KnowledgeGraph
 from anykg.graph.vocabulary import Vocabulary
 from anykg.progress import Progress
-from anykg.rules.kernels.joins import (
-    NONE,
-    Adjacency,
-    adjacency,
-    closing_paths,
-    count_bodies,
-    item_index,
-    item_rules,
-)
+from anykg.rules.kernels.items import item_index, item_rules
+from anykg.rules.kernels.joins import NONE, Adjacency, adjacency, closing_paths, count_bodies
 from anykg.seeds import generator
 
 LONGEST = 3

@@ -1,4 +1,4 @@
-"""Joins for rules with named relations: paths from an entity, attributes shared by entities, and queries over both.
+"""Joins for rules with named relations: the paths of up to three facts from an entity, and what they join.
 
 Facts with their inverses are sorted by (head, relation, tail), so that the tails of (head, relation) are one range; a
 relation r + R is the inverse of r. The entities of a path are pairwise distinct, so a fact is never part of a path
@@ -16,10 +16,6 @@ from numba import njit
 from anykg.graph.graph import KnowledgeGraph
 
 NONE = -1
-BEST = 5
-"""Rules combined by noisy-or for one candidate."""
-SUREST = 0.9999
-"""No rule is more confident than this, so that scores are finite without a prior too."""
 
 
 class Adjacency(NamedTuple):
@@ -30,33 +26,6 @@ class Adjacency(NamedTuple):
     tails: np.ndarray  # int32 [2E], sorted within an entity and relation
     start_offsets: np.ndarray  # int64 [2R + 1]
     starts: np.ndarray  # int32: the distinct heads of each relation
-
-
-class Items(NamedTuple):
-    """Attributes (relation, tail) of entities, and (relation, any tail), numbered together."""
-
-    relation: np.ndarray  # int32 [I]
-    tail: np.ndarray  # int32 [I]: NONE for any tail; those come last
-    entity_offsets: np.ndarray  # int64 [N + 1]
-    of_entity: np.ndarray  # int32: items of each entity, sorted
-    item_offsets: np.ndarray  # int64 [I + 1]
-    entities: np.ndarray  # int32: entities of each item
-
-
-class Rules(NamedTuple):
-    """Rules in the order a query visits them; relations run over 2R."""
-
-    path_offsets: np.ndarray  # int64 [2R + 1]: rules of each head relation
-    bodies: np.ndarray  # int32 [P, 3]: steps, NONE after the last; sorted within a head relation
-    path_support: np.ndarray  # float32 [P]
-    path_partial: np.ndarray  # float32 [P]
-    by_body: np.ndarray  # int64 [I + 1]: rules whose body is item j are by_body[j]:by_body[j + 1]
-    heads: np.ndarray  # int32 [Q]: the head item, sorted within a body
-    support: np.ndarray  # float32 [Q]
-    by_head: np.ndarray  # int64 [I + 1]: the same rules by head item
-    order: np.ndarray  # int64 [Q]: position of a rule in the order by body
-    body_of: np.ndarray  # int32 [Q]: its body item
-    prior: float
 
 
 class Scratch(NamedTuple):
@@ -83,30 +52,8 @@ def adjacency(graph: KnowledgeGraph) -> Adjacency:
     return Adjacency(offsets, relations, tails, start_offsets, pair_heads[by_relation])
 
 
-def item_index(graph: KnowledgeGraph, adjacent: Adjacency) -> Items:
-    """Number the attributes of a graph."""
-    n, kinds = graph.num_entities, 2 * graph.num_relations
-    heads = np.repeat(np.arange(n), np.diff(adjacent.offsets))
-    keys = adjacent.relations.astype(np.int64) * n + adjacent.tails
-    distinct, item = np.unique(keys, return_inverse=True)
-    some = np.unique(heads * kinds + adjacent.relations)  # entities that have a relation at all
-    entity = np.concatenate([heads, some // max(kinds, 1)])
-    item = np.concatenate([item.reshape(-1), len(distinct) + some % max(kinds, 1)])
-    relation = np.concatenate([distinct // max(n, 1), np.arange(kinds)])
-    tail = np.concatenate([distinct % max(n, 1), np.full(kinds, NONE)])
-    by_entity, by_item = np.lexsort((item, entity)), np.lexsort((entity, item))
-    return Items(
-        relation.astype(np.int32),
-        tail.astype(np.int32),
-        np.searchsorted(entity[by_entity], np.arange(n + 1)),
-        item[by_entity].astype(np.int32),
-        np.searchsorted(item[by_item], np.arange(len(relation) + 1)),
-        entity[by_item].astype(np.int32),
-    )
-
-
 @njit(cache=True, nogil=True)
-def _scratch(num_entities: int) -> Scratch:
+def scratch(num_entities: int) -> Scratch:
     """Fresh buffers."""
     return Scratch(
         np.empty(num_entities, np.int32),
@@ -122,7 +69,7 @@ def _scratch(num_entities: int) -> Scratch:
 
 
 @njit(cache=True, nogil=True)
-def _range(adjacent: Adjacency, entity: int, relation: int) -> tuple[int, int]:
+def range_of(adjacent: Adjacency, entity: int, relation: int) -> tuple[int, int]:
     """Where the tails of (entity, relation) are."""
     low, high = adjacent.offsets[entity], adjacent.offsets[entity + 1]
     end = high
@@ -152,9 +99,9 @@ def _range(adjacent: Adjacency, entity: int, relation: int) -> tuple[int, int]:
 
 
 @njit(cache=True, nogil=True)
-def _step_one(adjacent: Adjacency, start: int, relation: int, buffers: Scratch) -> int:
+def step_one(adjacent: Adjacency, start: int, relation: int, buffers: Scratch) -> int:
     """Entities after one step from `start`."""
-    low, high = _range(adjacent, start, relation)
+    low, high = range_of(adjacent, start, relation)
     count = 0
     for at in range(low, high):
         if adjacent.tails[at] != start:
@@ -164,13 +111,13 @@ def _step_one(adjacent: Adjacency, start: int, relation: int, buffers: Scratch) 
 
 
 @njit(cache=True, nogil=True)
-def _step_two(adjacent: Adjacency, start: int, count: int, relation: int, buffers: Scratch) -> tuple[int, int]:
+def step_two(adjacent: Adjacency, start: int, count: int, relation: int, buffers: Scratch) -> tuple[int, int]:
     """Entities after two steps, given `count` after one; and how many facts were read."""
     buffers.tick[0] += 1
     tick, found, work = buffers.tick[0], 0, 0
     for place in range(count):
         middle = buffers.first[place]
-        low, high = _range(adjacent, middle, relation)
+        low, high = range_of(adjacent, middle, relation)
         work += high - low + 4
         for at in range(low, high):
             entity = adjacent.tails[at]
@@ -187,14 +134,14 @@ def _step_two(adjacent: Adjacency, start: int, count: int, relation: int, buffer
 
 
 @njit(cache=True, nogil=True)
-def _step_three(adjacent: Adjacency, start: int, count: int, relation: int, buffers: Scratch) -> tuple[int, int]:
-    """Entities after three steps, given `count` after two. Keeps what `_step_two` found, all but its marks."""
+def step_three(adjacent: Adjacency, start: int, count: int, relation: int, buffers: Scratch) -> tuple[int, int]:
+    """Entities after three steps, given `count` after two. Keeps what `step_two` found, all but its marks."""
     buffers.tick[0] += 1
     tick, found, work = buffers.tick[0], 0, 0
     for place in range(count):
         middle = buffers.second[place]
         before = buffers.before[middle]
-        low, high = _range(adjacent, middle, relation)
+        low, high = range_of(adjacent, middle, relation)
         work += high - low + 4
         for at in range(low, high):
             entity = adjacent.tails[at]
@@ -245,7 +192,7 @@ def closing_paths(
             for number in range(tries):
                 at = low + number if tries == high - low else low + rng.integers(0, high - low)
                 middle = adjacent.tails[at]
-                last = _turned(adjacent.relations[at], num_relations)
+                last = turned(adjacent.relations[at], num_relations)
                 if middle == head or middle == tail:
                     continue
                 if length == 2:
@@ -267,7 +214,7 @@ def closing_paths(
                     entity = adjacent.tails[link]
                     if entity == tail or entity == middle or mark[entity] != fact + 1:
                         continue
-                    second = _turned(adjacent.relations[link], num_relations)
+                    second = turned(adjacent.relations[link], num_relations)
                     back = first[entity]
                     while back != NONE:
                         if size == len(keys):
@@ -325,7 +272,8 @@ def connections(adjacent: Adjacency, pairs: np.ndarray, width: int, rng: np.rand
 
 
 @njit(cache=True, nogil=True)
-def _turned(relation: int, num_relations: int) -> int:
+def turned(relation: int, num_relations: int) -> int:
+    """The inverse of a relation."""
     return relation + num_relations if relation < num_relations else relation - num_relations
 
 
@@ -339,7 +287,7 @@ def count_bodies(
     entities, or reads more than `most_work` facts, is measured on a part of them; the counts are those of the part.
     """
     num_entities, kinds = len(adjacent.offsets) - 1, len(adjacent.start_offsets) - 1
-    buffers = _scratch(num_entities)
+    buffers = scratch(num_entities)
     pairs, used = np.zeros(len(bodies), np.int64), np.zeros(len(bodies), np.int64)
     held, touched = np.zeros(kinds, np.int64), np.empty(kinds, np.int64)
     partial = np.zeros(kinds, np.int64)
@@ -348,24 +296,24 @@ def count_bodies(
         one, two, three = bodies[body, 0], bodies[body, 1], bodies[body, 2]
         low, high = adjacent.start_offsets[one], adjacent.start_offsets[one + 1]
         total = high - low
-        stride = _stride(total)
+        step = stride(total)
         count, work = 0, 0
         for number in range(min(total, most_starts)):
             if work > most_work:
                 break
             used[body] += 1
-            start = adjacent.starts[low + (number * stride) % total]
-            found = _step_one(adjacent, start, one, buffers)
+            start = adjacent.starts[low + (number * step) % total]
+            found = step_one(adjacent, start, one, buffers)
             reached = buffers.first
             if two == NONE:
                 buffers.tick[0] += 1
                 for place in range(found):
                     buffers.mark[reached[place]] = buffers.tick[0]
             else:
-                found, more = _step_two(adjacent, start, found, two, buffers)
+                found, more = step_two(adjacent, start, found, two, buffers)
                 reached, work = buffers.second, work + more
                 if three != NONE:
-                    found, more = _step_three(adjacent, start, found, three, buffers)
+                    found, more = step_three(adjacent, start, found, three, buffers)
                     reached, work = buffers.third, work + more
             if found == 0:
                 continue
@@ -398,16 +346,16 @@ def count_bodies(
 @njit(cache=True, nogil=True)
 def joined_pairs(adjacent: Adjacency, body: np.ndarray, most: int) -> np.ndarray:
     """The pairs [P, 2] that a path of up to three steps [3] joins; `most` + 1 of them if there are more."""
-    buffers = _scratch(len(adjacent.offsets) - 1)
+    buffers = scratch(len(adjacent.offsets) - 1)
     pairs, size = np.empty((1 << 10, 2), np.int64), 0
     for place in range(adjacent.start_offsets[body[0]], adjacent.start_offsets[body[0] + 1]):
         start = adjacent.starts[place]
-        found, reached = _step_one(adjacent, start, body[0], buffers), buffers.first
+        found, reached = step_one(adjacent, start, body[0], buffers), buffers.first
         if body[1] != NONE:
-            found, _ = _step_two(adjacent, start, found, body[1], buffers)
+            found, _ = step_two(adjacent, start, found, body[1], buffers)
             reached = buffers.second
             if body[2] != NONE:
-                found, _ = _step_three(adjacent, start, found, body[2], buffers)
+                found, _ = step_three(adjacent, start, found, body[2], buffers)
                 reached = buffers.third
         for number in range(found):
             if size > most:
@@ -420,7 +368,7 @@ def joined_pairs(adjacent: Adjacency, body: np.ndarray, most: int) -> np.ndarray
 
 
 @njit(cache=True, nogil=True)
-def _stride(total: int) -> int:
+def stride(total: int) -> int:
     """A step coprime to `total`, so that multiples of it visit everything in a scattered order."""
     step = max(int(total * 0.6180339887), 1)
     while True:
@@ -430,226 +378,3 @@ def _stride(total: int) -> int:
         if a == 1:
             return step
         step += 1
-
-
-# -- constants --------------------------------------------------------------------------------------------------
-
-
-@njit(cache=True, nogil=True)
-def item_rules(
-    items: Items, wanted: np.ndarray, settings: tuple[int, int, float, float], most: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rules whose head is one of the wanted items [W]: head, body, support [Q], at most `most` a head, best first.
-
-    settings: smallest support, entities looked at for one head, prior, smallest confidence.
-    """
-    least, sampled, prior, least_confidence = settings
-    together, touched = np.zeros(len(items.relation), np.int64), np.empty(len(items.relation), np.int64)
-    heads, bodies = np.empty(1 << 12, np.int32), np.empty(1 << 12, np.int32)
-    supports, size = np.empty(1 << 12, np.float32), 0
-    for place in range(len(wanted)):
-        head = wanted[place]
-        low, high = items.item_offsets[head], items.item_offsets[head + 1]
-        total, count = high - low, 0
-        stride, looked = _stride(total), min(high - low, sampled)
-        for number in range(looked):
-            entity = items.entities[low + (number * stride) % total]
-            for at in range(items.entity_offsets[entity], items.entity_offsets[entity + 1]):
-                item = items.of_entity[at]
-                if together[item] == 0:
-                    touched[count] = item
-                    count += 1
-                together[item] += 1
-        confidences, chosen, number = np.empty(count), np.empty(count, np.int64), 0
-        scale = total / max(looked, 1)
-        for at in range(count):
-            item, both = touched[at], together[touched[at]]
-            together[item] = 0
-            if (
-                item == head
-                or both < least
-                or (items.tail[item] == NONE and items.relation[item] == items.relation[head])
-            ):
-                continue
-            confidence = both * scale / (items.item_offsets[item + 1] - items.item_offsets[item] + prior)
-            if confidence >= least_confidence:
-                confidences[number], chosen[number] = confidence, item
-                number += 1
-        kept = np.argsort(-confidences[:number])
-        last = min(number, most)
-        if number > most:  # equal ones at the border go together, whatever their numbers
-            while last > 0 and confidences[kept[last - 1]] == confidences[kept[most]]:
-                last -= 1
-            if last == 0:
-                last = most
-        while size + last > len(heads):
-            heads = np.concatenate((heads, np.empty_like(heads)))
-            bodies = np.concatenate((bodies, np.empty_like(bodies)))
-            supports = np.concatenate((supports, np.empty_like(supports)))
-        for at in range(last):
-            item = chosen[kept[at]]
-            heads[size], bodies[size] = head, item
-            total_body = items.item_offsets[item + 1] - items.item_offsets[item]
-            supports[size] = min(confidences[kept[at]] * (total_body + prior), total_body)  # an estimate, if sampled
-            size += 1
-    return heads[:size].copy(), bodies[:size].copy(), supports[:size].copy()
-
-
-# -- queries ----------------------------------------------------------------------------------------------------
-
-
-class Tally(NamedTuple):
-    """What the rules said of every candidate of one query."""
-
-    best: np.ndarray  # float32 [N, BEST]: confidences, falling
-    fired: np.ndarray  # int32 [N]: rules that fired
-    rest: np.ndarray  # float32 [N]: -log(1 - confidence) summed over the others
-    touched: np.ndarray  # int32 [N]
-    size: np.ndarray  # int64 [1]
-    known: np.ndarray  # int64 [N]: marks the known answers
-
-
-@njit(cache=True, nogil=True)
-def _fire(tally: Tally, candidate: int, support: float, body: float, prior: float, query: int) -> None:
-    """Count one rule for a candidate; a known answer is left out of the rule's own counts."""
-    if tally.known[candidate] == query:
-        support, body = support - 1, body - 1
-        if support <= 0:
-            return
-    confidence = np.float32(min(support / (body + prior), SUREST))
-    count = tally.fired[candidate]
-    if count == 0:
-        tally.touched[tally.size[0]] = candidate
-        tally.size[0] += 1
-        tally.rest[candidate] = 0
-    tally.fired[candidate] = count + 1
-    best = tally.best[candidate]
-    place = count
-    if count >= BEST:
-        low = min(best[BEST - 1], confidence)
-        tally.rest[candidate] -= np.log1p(-low)
-        if confidence <= best[BEST - 1]:
-            return
-        place = BEST - 1
-    while place > 0 and best[place - 1] < confidence:
-        best[place] = best[place - 1]
-        place -= 1
-    best[place] = confidence
-
-
-@njit(cache=True, nogil=True)
-def _fire_paths(
-    adjacent: Adjacency, rules: Rules, head: int, relation: int, buffers: Scratch, tally: Tally, query: int
-) -> None:
-    low, high = rules.path_offsets[relation], rules.path_offsets[relation + 1]
-    one, two = -2, -2
-    count_one, count_two = 0, 0
-    for rule in range(low, high):
-        body = rules.bodies[rule]
-        if body[0] != one:
-            one, two = body[0], -2
-            count_one = _step_one(adjacent, head, one, buffers)
-        if count_one == 0:
-            continue
-        count, reached = count_one, buffers.first
-        if body[1] != NONE:
-            if body[1] != two:
-                two = body[1]
-                count_two, _ = _step_two(adjacent, head, count_one, two, buffers)
-            count, reached = count_two, buffers.second
-            if count == 0:
-                continue
-            if body[2] != NONE:
-                count, _ = _step_three(adjacent, head, count_two, body[2], buffers)
-                reached = buffers.third
-        for place in range(count):
-            _fire(tally, reached[place], rules.path_support[rule], rules.path_partial[rule], rules.prior, query)
-
-
-@njit(cache=True, nogil=True)
-def _fire_items(
-    items: Items, rules: Rules, head: int, relation: int, num_relations: int, tally: Tally, query: int
-) -> None:
-    # Attributes of the head imply (relation, candidate).
-    for at in range(items.entity_offsets[head], items.entity_offsets[head + 1]):
-        body = items.of_entity[at]
-        size = items.item_offsets[body + 1] - items.item_offsets[body]
-        for rule in range(rules.by_body[body], rules.by_body[body + 1]):
-            item = rules.heads[rule]
-            if items.relation[item] == relation:
-                _fire(tally, items.tail[item], rules.support[rule], size, rules.prior, query)
-    # Attributes of a candidate imply (inverse relation, head).
-    item = _find_item(items, _turned(relation, num_relations), head, len(rules.path_offsets) - 1)
-    if item == NONE:
-        return
-    for place in range(rules.by_head[item], rules.by_head[item + 1]):
-        rule, body = rules.order[place], rules.body_of[place]
-        size = items.item_offsets[body + 1] - items.item_offsets[body]
-        for at in range(items.item_offsets[body], items.item_offsets[body + 1]):
-            _fire(tally, items.entities[at], rules.support[rule], size, rules.prior, query)
-
-
-@njit(cache=True, nogil=True)
-def _find_item(items: Items, relation: int, tail: int, kinds: int) -> int:
-    low, high = 0, len(items.relation) - kinds
-    while low < high:
-        middle = (low + high) // 2
-        if items.relation[middle] < relation or (items.relation[middle] == relation and items.tail[middle] < tail):
-            low = middle + 1
-        else:
-            high = middle
-    if low < len(items.relation) - kinds and items.relation[low] == relation and items.tail[low] == tail:
-        return low
-    return NONE
-
-
-@njit(cache=True, nogil=True)
-def score_queries(
-    adjacent: Adjacency,
-    items: Items,
-    rules: Rules,
-    queries: np.ndarray,
-    settings: tuple[float, float, float],
-    out: np.ndarray,
-) -> None:
-    """Fill out [B, N] with what the rules say of (head, relation, ?) for queries [B, 2]: -log of the chance of none.
-
-    settings: weight of the n-th best rule relative to the one before, of the rules after the best, of popularity.
-    """
-    decay, tiny, popular = settings
-    num_entities, kinds = out.shape[1], len(rules.path_offsets) - 1
-    num_relations = kinds // 2
-    buffers = _scratch(num_entities)
-    tally = Tally(
-        np.zeros((num_entities, BEST), np.float32),
-        np.zeros(num_entities, np.int32),
-        np.zeros(num_entities, np.float32),
-        np.empty(num_entities, np.int32),
-        np.zeros(1, np.int64),
-        np.zeros(num_entities, np.int64),
-    )
-    for row in range(len(queries)):
-        head, relation, query = queries[row, 0], queries[row, 1], row + 1
-        tally.size[0] = 0
-        low, high = _range(adjacent, head, relation)
-        for at in range(low, high):
-            tally.known[adjacent.tails[at]] = query
-        _fire_paths(adjacent, rules, head, relation, buffers, tally, query)
-        _fire_items(items, rules, head, relation, num_relations, tally, query)
-        # Popularity: the share of the relation's heads that have the candidate as a tail.
-        turned = _turned(relation, num_relations)
-        heads = adjacent.start_offsets[relation + 1] - adjacent.start_offsets[relation]
-        for at in range(adjacent.start_offsets[turned], adjacent.start_offsets[turned + 1]):
-            entity = adjacent.starts[at]
-            first, last = _range(adjacent, entity, turned)
-            known = 1 if tally.known[entity] == query else 0
-            out[row, entity] = popular * (last - first - known) / (heads + rules.prior)
-        for place in range(tally.size[0]):
-            entity = tally.touched[place]
-            weight, total = 1.0, 0.0
-            for number in range(min(tally.fired[entity], BEST)):
-                total -= weight * np.log1p(-tally.best[entity, number])
-                weight *= decay
-            total += tiny * tally.rest[entity] / (1 + tally.rest[entity])
-            out[row, entity] += total
-            tally.fired[entity] = 0

@@ -1,0 +1,185 @@
+"""Questions answered by rules with named relations: every candidate's rules, combined."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from anykg.rules.kernels.items import Items, find_item
+from anykg.rules.kernels.joins import (
+    NONE,
+    Adjacency,
+    Scratch,
+    range_of,
+    scratch,
+    step_one,
+    step_three,
+    step_two,
+    turned,
+)
+
+BEST = 5
+"""Rules combined by noisy-or for one candidate."""
+SUREST = 0.9999
+"""No rule is more confident than this, so that scores are finite without a prior too."""
+
+
+class Rules(NamedTuple):
+    """Rules in the order a query visits them; relations run over 2R."""
+
+    path_offsets: np.ndarray  # int64 [2R + 1]: rules of each head relation
+    bodies: np.ndarray  # int32 [P, 3]: steps, NONE after the last; sorted within a head relation
+    path_support: np.ndarray  # float32 [P]
+    path_partial: np.ndarray  # float32 [P]
+    by_body: np.ndarray  # int64 [I + 1]: rules whose body is item j are by_body[j]:by_body[j + 1]
+    heads: np.ndarray  # int32 [Q]: the head item, sorted within a body
+    support: np.ndarray  # float32 [Q]
+    by_head: np.ndarray  # int64 [I + 1]: the same rules by head item
+    order: np.ndarray  # int64 [Q]: position of a rule in the order by body
+    body_of: np.ndarray  # int32 [Q]: its body item
+    prior: float
+
+
+class Tally(NamedTuple):
+    """What the rules said of every candidate of one query."""
+
+    best: np.ndarray  # float32 [N, BEST]: confidences, falling
+    fired: np.ndarray  # int32 [N]: rules that fired
+    rest: np.ndarray  # float32 [N]: -log(1 - confidence) summed over the others
+    touched: np.ndarray  # int32 [N]
+    size: np.ndarray  # int64 [1]
+    known: np.ndarray  # int64 [N]: marks the known answers
+
+
+@njit(cache=True, nogil=True)
+def _fire(tally: Tally, candidate: int, support: float, body: float, prior: float, query: int) -> None:
+    """Count one rule for a candidate; a known answer is left out of the rule's own counts."""
+    if tally.known[candidate] == query:
+        support, body = support - 1, body - 1
+        if support <= 0:
+            return
+    confidence = np.float32(min(support / (body + prior), SUREST))
+    count = tally.fired[candidate]
+    if count == 0:
+        tally.touched[tally.size[0]] = candidate
+        tally.size[0] += 1
+        tally.rest[candidate] = 0
+    tally.fired[candidate] = count + 1
+    best = tally.best[candidate]
+    place = count
+    if count >= BEST:
+        low = min(best[BEST - 1], confidence)
+        tally.rest[candidate] -= np.log1p(-low)
+        if confidence <= best[BEST - 1]:
+            return
+        place = BEST - 1
+    while place > 0 and best[place - 1] < confidence:
+        best[place] = best[place - 1]
+        place -= 1
+    best[place] = confidence
+
+
+@njit(cache=True, nogil=True)
+def _fire_paths(
+    adjacent: Adjacency, rules: Rules, head: int, relation: int, buffers: Scratch, tally: Tally, query: int
+) -> None:
+    low, high = rules.path_offsets[relation], rules.path_offsets[relation + 1]
+    one, two = -2, -2
+    count_one, count_two = 0, 0
+    for rule in range(low, high):
+        body = rules.bodies[rule]
+        if body[0] != one:
+            one, two = body[0], -2
+            count_one = step_one(adjacent, head, one, buffers)
+        if count_one == 0:
+            continue
+        count, reached = count_one, buffers.first
+        if body[1] != NONE:
+            if body[1] != two:
+                two = body[1]
+                count_two, _ = step_two(adjacent, head, count_one, two, buffers)
+            count, reached = count_two, buffers.second
+            if count == 0:
+                continue
+            if body[2] != NONE:
+                count, _ = step_three(adjacent, head, count_two, body[2], buffers)
+                reached = buffers.third
+        for place in range(count):
+            _fire(tally, reached[place], rules.path_support[rule], rules.path_partial[rule], rules.prior, query)
+
+
+@njit(cache=True, nogil=True)
+def _fire_items(
+    items: Items, rules: Rules, head: int, relation: int, num_relations: int, tally: Tally, query: int
+) -> None:
+    # Attributes of the head imply (relation, candidate).
+    for at in range(items.entity_offsets[head], items.entity_offsets[head + 1]):
+        body = items.of_entity[at]
+        size = items.item_offsets[body + 1] - items.item_offsets[body]
+        for rule in range(rules.by_body[body], rules.by_body[body + 1]):
+            item = rules.heads[rule]
+            if items.relation[item] == relation:
+                _fire(tally, items.tail[item], rules.support[rule], size, rules.prior, query)
+    # Attributes of a candidate imply (inverse relation, head).
+    item = find_item(items, turned(relation, num_relations), head, len(rules.path_offsets) - 1)
+    if item == NONE:
+        return
+    for place in range(rules.by_head[item], rules.by_head[item + 1]):
+        rule, body = rules.order[place], rules.body_of[place]
+        size = items.item_offsets[body + 1] - items.item_offsets[body]
+        for at in range(items.item_offsets[body], items.item_offsets[body + 1]):
+            _fire(tally, items.entities[at], rules.support[rule], size, rules.prior, query)
+
+
+@njit(cache=True, nogil=True)
+def score_queries(
+    adjacent: Adjacency,
+    items: Items,
+    rules: Rules,
+    queries: np.ndarray,
+    settings: tuple[float, float, float],
+    out: np.ndarray,
+) -> None:
+    """Fill out [B, N] with what the rules say of (head, relation, ?) for queries [B, 2]: -log of the chance of none.
+
+    settings: weight of the n-th best rule relative to the one before, of the rules after the best, of popularity.
+    """
+    decay, tiny, popular = settings
+    num_entities, kinds = out.shape[1], len(rules.path_offsets) - 1
+    num_relations = kinds // 2
+    buffers = scratch(num_entities)
+    tally = Tally(
+        np.zeros((num_entities, BEST), np.float32),
+        np.zeros(num_entities, np.int32),
+        np.zeros(num_entities, np.float32),
+        np.empty(num_entities, np.int32),
+        np.zeros(1, np.int64),
+        np.zeros(num_entities, np.int64),
+    )
+    for row in range(len(queries)):
+        head, relation, query = queries[row, 0], queries[row, 1], row + 1
+        tally.size[0] = 0
+        low, high = range_of(adjacent, head, relation)
+        for at in range(low, high):
+            tally.known[adjacent.tails[at]] = query
+        _fire_paths(adjacent, rules, head, relation, buffers, tally, query)
+        _fire_items(items, rules, head, relation, num_relations, tally, query)
+        # Popularity: the share of the relation's heads that have the candidate as a tail.
+        inverse = turned(relation, num_relations)
+        heads = adjacent.start_offsets[relation + 1] - adjacent.start_offsets[relation]
+        for at in range(adjacent.start_offsets[inverse], adjacent.start_offsets[inverse + 1]):
+            entity = adjacent.starts[at]
+            first, last = range_of(adjacent, entity, inverse)
+            known = 1 if tally.known[entity] == query else 0
+            out[row, entity] = popular * (last - first - known) / (heads + rules.prior)
+        for place in range(tally.size[0]):
+            entity = tally.touched[place]
+            weight, total = 1.0, 0.0
+            for number in range(min(tally.fired[entity], BEST)):
+                total -= weight * np.log1p(-tally.best[entity, number])
+                weight *= decay
+            total += tiny * tally.rest[entity] / (1 + tally.rest[entity])
+            out[row, entity] += total
+            tally.fired[entity] = 0
