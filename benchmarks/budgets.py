@@ -84,9 +84,9 @@ def main() -> None:
         for budget, (reciprocal, outside, seconds) in found.items():
             difference = "" if whole is None or not budget else _interval(reciprocal - whole)
             shown = f"{budget:,}" if budget else "all"
-            share, mrr = f"{outside} of {len(facts)}", f"{reciprocal.mean():.3f}"
+            graph_name, share, mrr = Path(name).name, f"{outside} of {len(facts)}", f"{reciprocal.mean():.3f}"
             print(
-                f"| {Path(name).name}, {len(graph):,} facts | {shown} | {mrr} | {share} | {seconds:.3f} | {difference} |",
+                f"| {graph_name}, {len(graph):,} facts | {shown} | {mrr} | {share} | {seconds:.3f} | {difference} |",
                 flush=True,
             )
 

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -322,6 +323,18 @@ def _groups(
         said, true = float(stated[mine] @ told[mine] / weight), float(min(right[mine].sum() / weight, 1.0))
         found.append(Group(name, asked, int(mine.sum()), said, true))
     return tuple(sorted(found, key=lambda group: -group.questions))
+
+
+def falling(values: np.ndarray, questions: np.ndarray) -> np.ndarray:
+    """Probabilities [A] of answers in order of rank, none greater than that of a better answer to its question [A].
+
+    >>> falling(np.array([0.5, 0.2, 0.3, 0.4]), np.array([0, 0, 0, 1])).tolist()
+    [0.5, 0.2, 0.2, 0.4]
+    """
+    result = values.copy()
+    for low, high in pairwise(np.append(first_rows(questions), len(values))):
+        result[low:high] = np.minimum.accumulate(result[low:high])
+    return result
 
 
 def evidence_of(best: Best, columns: np.ndarray | int, num_relations: int) -> Evidence:

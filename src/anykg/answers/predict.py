@@ -15,7 +15,7 @@ import numpy as np
 
 from anykg.answers.asking import ask_many
 from anykg.answers.calibrated import calibration_of
-from anykg.answers.calibration import evidence_of, first_rows
+from anykg.answers.calibration import evidence_of, falling, first_rows
 from anykg.answers.inputs import ModelLike, Name, graph_of, look_up, model_of
 from anykg.answers.missing import chance_of_answer
 from anykg.answers.questions import Question, QuestionLike, Skipped, as_questions, resolve
@@ -180,7 +180,8 @@ def probabilities(
         novel = evidence.take(np.flatnonzero(~best.known[mine]))
         rows = novel.questions[first_rows(novel.questions)]
         present[rows] = found.present(novel, chances[rows])
-    result[~best.known] *= present[best.questions[~best.known]]
+    new = ~best.known
+    result[new] = falling(result[new] * present[best.questions[new]], best.questions[new])
     return Stated(result, 1 - present)
 
 

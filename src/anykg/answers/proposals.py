@@ -16,7 +16,6 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,7 @@ from anykg.answers.calibration import (
     Calibration,
     evidence_of,
     expit,
+    falling,
     features,
     first_rows,
     logistic,
@@ -128,9 +128,7 @@ def judged(
     begins = first_rows(evidence.questions)
     if found is not None:
         values = found(_features(best, evidence, answers, start, end), evidence.groups, names)
-        for low, high in pairwise(np.append(begins, len(values))):  # never more probable than a better answer
-            values[low:high] = np.minimum.accumulate(values[low:high])
-        return np.asarray(np.where(np.isnan(chance), np.nan, values))
+        return np.asarray(np.where(np.isnan(chance), np.nan, falling(values, evidence.questions)))
     sizes = np.diff(np.append(begins, len(answers)))
     of_questions = np.where(np.isnan(start[begins]), 0.5, start[begins])
     present = np.repeat(known.present(evidence, of_questions), sizes)

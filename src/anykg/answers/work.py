@@ -290,7 +290,7 @@ def is_pack_of(path: Path, digest: str) -> bool:
 
 def _saved(model: LinkPredictor) -> tuple[bytes, bytes]:
     """A model as the contents of its two files."""
-    from anykg.answers.parts import registered_name
+    from anykg.answers.fitting.parts import registered_name
     from anykg.models.store import MODEL_FILE, WEIGHTS_FILE, save_description, save_weights
 
     with tempfile.TemporaryDirectory() as name:

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 import anykg
-from anykg.answers import fit as module
 from anykg.answers.fit import fit
+from anykg.answers.fitting import components, weights
 from anykg.benchmarks.staff import DEPARTMENT_OF, staff_graph
 from anykg.errors import ConfigError, DataError
 from anykg.graph.graph import KnowledgeGraph
@@ -30,9 +30,9 @@ def foundation() -> Ultra:
 def however_slow() -> Iterator[None]:
     """A busy machine leaves nothing out."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(module, "TOO_SLOW", 1e9)
-        patched.setattr(module, "FEWEST_STEPS", -1e9)
-        patched.setattr(module, "FEWEST_QUESTIONS", 10)
+        patched.setattr(weights, "TOO_SLOW", 1e9)
+        patched.setattr(components, "FEWEST_STEPS", -1e9)
+        patched.setattr(weights, "FEWEST_QUESTIONS", 10)
         yield
 
 
@@ -112,7 +112,7 @@ def test_an_interrupted_fit_mixes_what_it_has_and_is_resumed(tmp_path: Path, mon
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(module, "_adapted", stop)
+        patched.setattr(components, "_adapted", stop)
         partial = fit(GRAPH, minutes=0.05, out=tmp_path, model=foundation())
     assert "adapted" not in {row["component"] for row in partial.config.table}
     assert "complex" in {row["component"] for row in partial.config.table}
@@ -126,8 +126,8 @@ def test_an_interrupted_fit_mixes_what_it_has_and_is_resumed(tmp_path: Path, mon
 
 
 def test_a_foundation_model_that_is_too_slow_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "TOO_SLOW", 0.0)
-    monkeypatch.setattr(module, "FEWEST_STEPS", 10**9)
+    monkeypatch.setattr(weights, "TOO_SLOW", 0.0)
+    monkeypatch.setattr(components, "FEWEST_STEPS", 10**9)
     told: list[str] = []
     made = fit(GRAPH, minutes=0.02, model=foundation(), tell=told.append)
     assert {"zero-shot", "adapted"}.isdisjoint(row["component"] for row in made.config.table)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from anykg.answers.fit import _learn
+from anykg.answers.fitting.weights import learn
 from anykg.answers.mixing import Scored, ask, both_ways, choose, fit_weights, mixed, ranks_of
 from anykg.models.floors import PageRank, Popularity
 from graphs import random_graph
@@ -71,7 +71,7 @@ def test_also_right_answers_do_not_count() -> None:
 def test_the_mix_is_not_below_its_best_component(seed: int) -> None:
     """Where the others only add noise, too few questions to see that must not cost anything."""
     asked = questions(np.array([[4.0, 0.0, 0.0, 0.0, 0.0]]), 12, seed)
-    learnt = _learn(list("abcde"), asked, 1)
+    learnt = learn(list("abcde"), asked, 1)
     part = asked.only([list("abcde").index(name) for name in learnt.names])
     found = (1 / ranks_of(part, mixed(part, learnt.mix.weights))).mean()
     assert found >= (1 / asked.ranks).mean(0).max() - 1e-9
@@ -80,7 +80,7 @@ def test_the_mix_is_not_below_its_best_component(seed: int) -> None:
 def test_a_mix_that_is_behind_by_chance_is_kept() -> None:
     """Answers are hard to find here, so a few questions do not tell the mix from its parts; many do."""
     truth = np.array([[0.7, 0.5]])
-    kept = [len(_learn(["a", "b"], questions(truth, 40, seed), 1).names) for seed in range(10)]
+    kept = [len(learn(["a", "b"], questions(truth, 40, seed), 1).names) for seed in range(10)]
     behind = [
         choose(part, 1).mrr < (1 / part.ranks).mean(0).max() for part in (questions(truth, 40, s) for s in range(10))
     ]

@@ -1,0 +1,67 @@
+"""A fit under way: its graph, its time and what is finished."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from anykg.answers.fitting.parts import Parts
+from anykg.graph.graph import KnowledgeGraph
+from anykg.models.base import LinkPredictor
+from anykg.models.complex.restarts import Restarts
+from anykg.progress import Progress
+
+SHARE = 0.1
+"""Of the facts, hidden."""
+STAGES = {"rules": 0.10, "complex": 0.24, "adapted": 0.32, "ask": 0.12, "mix": 0.04, "again": 0.18}
+"""How the time is shared out."""
+
+Tell = Callable[[str], None]
+
+
+class Clock:
+    """The time that is left, shared out among the stages still to come."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds, self.started = seconds, time.monotonic()
+        self.waiting = dict(STAGES)
+        self.interrupted = False
+
+    def left(self) -> float:
+        """Seconds until the time is up."""
+        return self.seconds - (time.monotonic() - self.started)
+
+    def take(self, stage: str) -> float:
+        """Seconds for a stage, which no longer waits."""
+        share = STAGES[stage] / sum(self.waiting.values())
+        self.waiting.pop(stage)
+        return max(share * self.left(), 0.2)
+
+
+@dataclass(eq=False)
+class Run:
+    """A fit under way."""
+
+    graph: KnowledgeGraph
+    rest: KnowledgeGraph
+    hidden: KnowledgeGraph
+    foundation: LinkPredictor
+    clock: Clock
+    seed: int
+    parts: Parts
+    tell: Tell
+    progress: Progress
+    rejected: KnowledgeGraph | None = None
+    """Triples that are known to be wrong."""
+    missing: float | None = None
+    """Share of all true facts that the graph is taken to lack; None estimates it."""
+    models: dict[str, LinkPredictor] = field(default_factory=dict)
+    fits: Restarts | None = None
+    took: dict[str, float] = field(default_factory=dict)
+    """Seconds that each stage took."""
+
+    def report(self, *_: int) -> None:
+        """Move the progress bar to the time spent."""
+        total = int(self.clock.seconds)
+        self.progress(min(int(self.clock.seconds - self.clock.left()), total), total)
