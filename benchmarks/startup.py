@@ -28,7 +28,8 @@ COMMANDS = {
 
 def seconds(arguments: list[str], source: Path, kernels: str, cache: str) -> float:
     """User and system seconds of one command, with folders of compiled kernels and for everything else it keeps."""
-    environment = os.environ | {
+    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    environment = inherited | {
         "PYTHONPATH": str(source),
         "NUMBA_CACHE_DIR": kernels,
         "XDG_CACHE_HOME": cache,

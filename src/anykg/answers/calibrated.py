@@ -8,7 +8,6 @@ import time
 import numpy as np
 
 from anykg.answers import calibration, calibration_cache
-from anykg.answers.check import FACTS, check
 from anykg.cluster import Cluster
 from anykg.evaluation.protocol import Target
 from anykg.evaluation.reading import best_answers
@@ -35,6 +34,8 @@ def calibration_of(
         return kept
     if announce:
         _announce(model, graph, task, budget, 1 if cluster is None else cluster.slots)
+    from anykg.answers.check import check  # rarely needed, slow to import
+
     return check(
         graph, model=model, task=task, floors=False, budget=budget, cluster=cluster, progress=progress
     ).calibration
@@ -57,6 +58,8 @@ def _announce(model: LinkPredictor, graph: KnowledgeGraph, task: Target, budget:
     """Say that a check comes first and about how long it takes, by the time that one question takes."""
     if not len(graph):
         return
+    from anykg.answers.check import FACTS
+
     question = graph.triplets[:1].astype(np.int64)
     question[0, RELATION if task == "relation" else TAIL] = -1
     started = time.perf_counter()
