@@ -17,6 +17,7 @@ from pathlib import Path
 import torch
 
 from anykg.answers.calibration_cache import digest_of
+from anykg.answers.fitting import spread
 from anykg.answers.fitting.assemble import assemble, table_of
 from anykg.answers.fitting.components import fit_components, refit
 from anykg.answers.fitting.parts import Parts
@@ -26,6 +27,7 @@ from anykg.answers.hidden import hide_together
 from anykg.answers.inputs import ModelLike, graph_of, model_of
 from anykg.answers.mixing import choose, fit_weights
 from anykg.answers.negatives import Negatives, find_negatives, read_negatives
+from anykg.cluster import Cluster, connected
 from anykg.errors import ConfigError, DataError, SettingError
 from anykg.graph.graph import KnowledgeGraph
 from anykg.io.catalog import GraphLike
@@ -47,6 +49,7 @@ def fit(
     resume: bool = False,
     negatives: Negatives = (),
     missing: float | None = None,
+    cluster: Cluster | str | None = None,
     tell: Tell = lambda text: None,
     progress: Progress = ignore,
 ) -> Mixture:
@@ -63,6 +66,7 @@ def fit(
             the web page. They compete with hidden facts when the mix is learnt, and are never proposed.
         missing: Share of all true facts that probabilities take to be missing from the graph; by default what its most
             reliable rule suggests, or a tenth.
+        cluster: Address of a Ray cluster on which the components are fitted side by side (`anykg.cluster`).
         tell: Called with a sentence on what is done next.
         progress: Called with (seconds spent, seconds in all).
     """
@@ -88,7 +92,11 @@ def fit(
     parts = Parts(folder, made_for, resume=resume)
     rejected = whole.with_triplets(wrong) if len(wrong) else None
     run = Run(whole, rest, hidden, foundation, clock, seed, parts, tell, progress, rejected, missing)
-    fit_components(run)
+    with connected(cluster) as where:
+        if where is None:
+            fit_components(run)
+        else:
+            spread.fit_components(run, where)
     mixture = _mix(run)
     if folder is not None:
         save_weights(folder, mixture, {"graph": mixture.config.graph})

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from anykg.cli.options import DataDir, GraphName, ModelName, Trust
+from anykg.cli.options import ClusterAddress, DataDir, GraphName, ModelName, Trust
 from anykg.cli.reading import Reading, takes_reading
 
 EXAMPLES = """
@@ -42,6 +42,7 @@ def fit(
     negatives: Annotated[
         Path | None, typer.Option(help="Rejected triples: a file of triples, or the decisions file of `anykg serve`.")
     ] = None,
+    cluster: ClusterAddress = None,
     *,
     reading: Reading,
     data_dir: DataDir = None,
@@ -63,6 +64,7 @@ def fit(
             seed=seed,
             resume=resume,
             negatives=negatives or (),
+            cluster=cluster,
             tell=note,
             progress=advance,
         )

@@ -17,12 +17,14 @@ import pytest
 from anykg.answers.audit import audit
 from anykg.answers.check import check
 from anykg.answers.complete import complete
+from anykg.answers.fit import fit
 from anykg.answers.predict import predict
 from anykg.answers.work import Arrays, Store, Subject, results
 from anykg.cluster import Cluster, SharedFile
 from anykg.errors import DataError, Interrupted
 from anykg.io.catalog import as_graph
 from anykg.io.pack import write_pack
+from anykg.models.store import load_model
 from anykg.threads import threads
 from graphs import random_graph
 
@@ -79,6 +81,18 @@ def test_every_command_answers_the_same(cluster: Cluster) -> None:
     assert np.array_equal(judged[0].log_odds, judged[1].log_odds)
     assert judged[0].to_polars().equals(judged[1].to_polars())
     assert not list((Path(os.environ["XDG_CACHE_HOME"]) / "anykg" / "work").glob("*")), "nothing is left behind"
+
+
+@pytest.mark.slow
+def test_components_are_fitted_side_by_side(cluster: Cluster, tmp_path: Path) -> None:
+    graph, told = as_graph("atlas"), list[str]()
+    made = fit(graph, minutes=0.2, model="popularity", cluster=cluster, out=tmp_path, tell=told.append)
+    assert {"rules", "complex"} <= {row["component"] for row in made.config.table}
+    assert any("on 2 workers" in text for text in told)
+    assert any(text.startswith("complex: ") and "passes" in text for text in told), "a worker's words arrive"
+    again = load_model(tmp_path)
+    answers = predict(graph, head="Malta", relation="in subregion", model=again, known=True, k=1).to_list()
+    assert answers[0]["tail"] == "Southern Europe"
 
 
 def test_a_file_that_a_machine_does_not_see_is_sent_once(

@@ -11,13 +11,15 @@ from anykg.answers.mixing import ask, both_ways
 from anykg.evaluation.reading import LARGE
 from anykg.models.base import LinkPredictor
 from anykg.models.complex.complex import ComplEx
-from anykg.models.complex.restarts import fit_again, fit_restarts
+from anykg.models.complex.restarts import Restarts, fit_again, fit_restarts
 from anykg.models.floors import PageRank, Popularity
 from anykg.models.rulebook import fit_rulebook
 from anykg.models.schema import SchemaModel
 from anykg.seeds import generator
 from anykg.training.adapt import adapt
 
+FITTED = ("rules", "complex", "adapted")
+"""Components that take time."""
 FEWEST_STEPS = 20
 """Steps below which it is not worth adapting the foundation model."""
 JUDGED = 300
@@ -31,34 +33,51 @@ to 0."""
 
 def fit_components(run: Run) -> None:
     """Fit every component to the rest of the facts; after Ctrl-C, only those that cost nothing."""
+    waiting = begin(run)
+    for name in FITTED:
+        seconds = run.clock.take(name)
+        if name in waiting and not run.clock.interrupted:
+            run.tell(f"{name}: {seconds:.0f} s")
+            fit_component(run, name, seconds)
+
+
+def begin(run: Run) -> list[str]:
+    """Add the components that need no fitting and those an earlier run has finished; the names of the others."""
     run.models = {
         "zero-shot": run.foundation,
         "schema": SchemaModel(),
         "popularity": Popularity(),
         "pagerank": PageRank(),
     }
-    for name, stage in (("rules", _rules), ("complex", _complex), ("adapted", _adapted)):
-        seconds = run.clock.take(name)
-        if run.clock.interrupted:
-            continue
+    waiting = []
+    for name in FITTED:
         kept = run.parts.load(name)
-        if kept is not None:
-            run.tell(f"{name}: finished before")
-            run.models[name], run.took[name] = kept, 0.0
-            run.fits = run.parts.load_fits() if name == "complex" else run.fits
-            continue
-        run.tell(f"{name}: {seconds:.0f} s")
-        started = time.monotonic()
-        try:
-            made = stage(run, seconds)
-            run.took[name] = time.monotonic() - started
-        except KeyboardInterrupt:
-            run.clock.interrupted = True
-            run.tell("Interrupted: mixing what is finished.")
+        if kept is None:
+            waiting.append(name)
         else:
-            if made is not None:
-                run.models[name] = made
-                run.parts.save(name, made)
+            run.tell(f"{name}: finished before")
+            add(run, name, kept, run.parts.load_fits() if name == "complex" else None, 0.0)
+    return waiting
+
+
+def add(run: Run, name: str, model: LinkPredictor, fits: Restarts | None, seconds: float) -> None:
+    """Add a fitted component, with what ComplEx needs to continue, and the seconds that it took."""
+    run.models[name], run.took[name] = model, seconds
+    run.fits = run.fits if fits is None else fits
+
+
+def fit_component(run: Run, name: str, seconds: float) -> None:
+    """Fit a component within some seconds, and keep it."""
+    stage = {"rules": _rules, "complex": _complex, "adapted": _adapted}[name]
+    started = time.monotonic()
+    try:
+        made = stage(run, seconds)
+    except KeyboardInterrupt:
+        run.interrupt()
+        return
+    if made is not None:
+        add(run, name, made, run.fits, time.monotonic() - started)
+        run.parts.save(name, made)
 
 
 def _rules(run: Run, seconds: float) -> LinkPredictor:

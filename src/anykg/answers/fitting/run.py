@@ -10,7 +10,7 @@ from anykg.answers.fitting.parts import Parts
 from anykg.graph.graph import KnowledgeGraph
 from anykg.models.base import LinkPredictor
 from anykg.models.complex.restarts import Restarts
-from anykg.progress import Progress
+from anykg.progress import Progress, ignore
 
 SHARE = 0.1
 """Of the facts, hidden."""
@@ -32,10 +32,11 @@ class Clock:
         """Seconds until the time is up."""
         return self.seconds - (time.monotonic() - self.started)
 
-    def take(self, stage: str) -> float:
-        """Seconds for a stage, which no longer waits."""
-        share = STAGES[stage] / sum(self.waiting.values())
-        self.waiting.pop(stage)
+    def take(self, *stages: str) -> float:
+        """Seconds for stages, which no longer wait."""
+        share = sum(STAGES[stage] for stage in stages) / sum(self.waiting.values())
+        for stage in stages:
+            self.waiting.pop(stage)
         return max(share * self.left(), 0.2)
 
 
@@ -51,7 +52,7 @@ class Run:
     seed: int
     parts: Parts
     tell: Tell
-    progress: Progress
+    progress: Progress = ignore
     rejected: KnowledgeGraph | None = None
     """Triples that are known to be wrong."""
     missing: float | None = None
@@ -60,6 +61,11 @@ class Run:
     fits: Restarts | None = None
     took: dict[str, float] = field(default_factory=dict)
     """Seconds that each stage took."""
+
+    def interrupt(self) -> None:
+        """Fit nothing more: mix what is finished."""
+        self.clock.interrupted = True
+        self.tell("Interrupted: mixing what is finished.")
 
     def report(self, *_: int) -> None:
         """Move the progress bar to the time spent."""
