@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import signal
+import textwrap
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -39,6 +40,8 @@ from anykg.training.workers import ALONE, WorkerLost, Workers
 LAST_FILE, LOG_FILE = "last.safetensors", "log.jsonl"
 SAVE_SECONDS = 60.0
 """At most this much training is lost to a kill, and the validation that was under way."""
+SHOWN = 60
+"""Characters of a setting in messages; some are lists of hashes."""
 
 
 class TrainingGraph(NamedTuple):
@@ -241,8 +244,12 @@ def _changes(before: dict[str, Any], now: dict[str, Any]) -> str:
         if isinstance(was, dict) and isinstance(is_now, dict) and was != is_now:
             found.append(_changes(was, is_now))
         elif was != is_now:
-            found.append(f"{key} {was}, not {is_now}")
+            found.append(f"{key} {_brief(was)}, not {_brief(is_now)}")
     return "; ".join(found)
+
+
+def _brief(value: Any) -> str:
+    return textwrap.shorten(str(value).replace(",", ", "), SHOWN, placeholder=" ...")
 
 
 def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
