@@ -133,7 +133,13 @@ def ask(
         wrong = None if rejected is None else getattr(rejected, look_up)(asked[:, 0], asked[:, 1])
         parts.append(_candidates(asked, scores, seen, all_known, wrong, rng))
         progress(min(start + size, len(order)), len(order))
-    joined = Scored(
+    return pooled(parts).take(np.argsort(order))
+
+
+def pooled(parts: Sequence[Scored]) -> Scored:
+    """Questions of several parts, or of several graphs, as one; those with fewer candidates are filled up."""
+    rejected = [part.rejected for part in parts if part.rejected is not None]
+    return Scored(
         np.concatenate([part.questions for part in parts]),
         _padded([part.candidates for part in parts], 0),
         _padded([part.values for part in parts], 0.0),
@@ -141,9 +147,8 @@ def ask(
         _padded([part.also_right for part in parts], False),
         np.concatenate([part.ranks for part in parts]),
         np.concatenate([part.known for part in parts]),
-        None if rejected is None else _padded([part.rejected for part in parts if part.rejected is not None], False),
+        _padded(rejected, False) if rejected else None,
     )
-    return joined.take(np.argsort(order))
 
 
 def _candidates(

@@ -122,6 +122,14 @@ class LinkPredictor(nn.Module):
         del seed
         return EncodedGraph(graph)
 
+    def fixed_to(self, graph: KnowledgeGraph) -> LinkPredictor:
+        """The same model with what `encode` would learn from a graph, such as its rules, learnt from this one.
+
+        It scores this graph as before, and parts of it, such as the graph without a fact, in the same way.
+        """
+        del graph
+        return self
+
     def score_triplets(self, encoded: Any, triplets: Tensor) -> Tensor:
         """Scores [B] of triplets [B, 3]; relation r + R scores (tail, r, head)."""
         raise NotImplementedError

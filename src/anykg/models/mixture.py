@@ -18,8 +18,9 @@ fitted to those facts, so it cannot be asked again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from copy import copy
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -191,6 +192,14 @@ class Mixture(LinkPredictor):
             lines.append(f"{row['component']:<12}{cells[0]:>8}{cells[1]:>9}{cells[2]:>8}{cells[3]:>14}".rstrip())
         return "\n".join(lines)
 
+    def fixed_to(self, graph: KnowledgeGraph) -> Mixture:
+        fixed = [model.fixed_to(graph) for model in self.models]
+        if all(new is model for new, model in zip(fixed, self.models, strict=True)):
+            return self
+        mixture = copy(self)
+        mixture._modules = {"components": nn.ModuleList(fixed)}
+        return mixture
+
     def encode(self, graph: KnowledgeGraph, seed: int = 0) -> Encoded:
         rows = rows_of(self.relation_keys, name_keys(graph.relations)).to(self.weights.device)
         both = torch.cat([rows, torch.where(rows < 0, -1, rows + self.config.num_relations)])
@@ -271,6 +280,23 @@ class Mixture(LinkPredictor):
                     weights = torch.where(lost[:, None], self.fallback, weights)
                     weights[:, index] = torch.where(lost, 0.0, weights[:, index])
         return weights
+
+
+def with_rules(model: LinkPredictor, kind: str, entities: Sequence[float], relations: Sequence[float]) -> Mixture:
+    """A model mixed with rules that are mined on each graph it is asked about.
+
+    Args:
+        model: Trained on other graphs.
+        kind: Its name in the registry.
+        entities: Weights of the model and of the rules in questions about entities, for every graph the same.
+        relations: The same in questions about relations.
+    """
+    parts = Component("zero-shot", kind, asdict(model.config)), Component("rules", "rulebook")
+    mixture = Mixture(MixtureConfig(parts))
+    mixture.components[0] = model
+    mixture.typical = mixture.fallback = torch.tensor(entities)
+    mixture.relation_weights = torch.tensor(relations)
+    return mixture
 
 
 def _masked(scores: Tensor, rejected: Ragged, candidates: Tensor | None) -> Tensor:

@@ -142,6 +142,9 @@ class Rulebook(LinkPredictor):
             self.constant_counts.numpy()[kept],
         )
 
+    def fixed_to(self, graph: KnowledgeGraph) -> Rulebook:
+        return self if self.fitted else Rulebook.of(self.rules(graph), graph, self.config)
+
     def encode(self, graph: KnowledgeGraph, seed: int = 0) -> EncodedRules:
         adjacent = adjacency(graph)
         items = item_index(graph, adjacent)

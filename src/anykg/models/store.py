@@ -25,6 +25,8 @@ SHIPPED = files("anykg") / "weights"
 """Models that come with the package, one folder each."""
 DEFAULT_MODEL = "anykg-base"
 MODEL_FILE, WEIGHTS_FILE = "model.json", "weights.safetensors"
+WITH_RULES = "+rules"
+"""At the end of a name: the model mixed with rules of the graph that it is asked about."""
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 
 
@@ -41,9 +43,13 @@ def save_weights(folder: Path, model: LinkPredictor, note: Mapping[str, Any]) ->
 def load_model(name_or_folder: Path | str, *, trust: bool = False) -> LinkPredictor:
     """Load the model saved in a folder, shipped under a name, or kept on the Hugging Face hub (OWNER/NAME).
 
+    NAME+rules is that model mixed with rules, which are mined on each graph that it is asked about.
+
     A model class that is neither built in nor registered by an installed package, or a config that names code, is
     imported only with `trust`: importing runs it.
     """
+    if str(name_or_folder).endswith(WITH_RULES):
+        return _with_rules(str(name_or_folder), trust)
     if str(name_or_folder) in MODELS and not Path(name_or_folder).exists():
         return _untrained(str(name_or_folder))
     folder = folder_of(name_or_folder)
@@ -72,6 +78,23 @@ def _untrusted(folder: Path, code: str) -> CheckpointError:
     )
 
 
+def _with_rules(name: str, trust: bool) -> LinkPredictor:
+    """A model mixed with rules, by the weights in its description."""
+    from anykg.models.mixture import with_rules
+
+    model = load_model(name.removesuffix(WITH_RULES), trust=trust)
+    described = read_description(folder_of(name)) if folder_of(name).is_dir() else {}
+    weights = described.get("rule_weights")
+    if weights is None:
+        raise CheckpointError(
+            f"{name}: the description of this model has no weights for mixing it with rules (rule_weights); "
+            f"{DEFAULT_MODEL}{WITH_RULES} has them, and `anykg fit` learns them for one graph."
+        )
+    mixed = with_rules(model, described["model"], **weights)
+    mixed.loaded_as = name
+    return mixed.eval()
+
+
 def _untrained(name: str) -> LinkPredictor:
     """A model without parameters, which needs no training."""
     model = MODELS.load(name)()
@@ -85,7 +108,7 @@ def _untrained(name: str) -> LinkPredictor:
 
 def folder_of(name_or_folder: Path | str) -> Path:
     """The folder of a model given by its folder, a shipped name, or a hub id, which is downloaded."""
-    name = str(name_or_folder)
+    name = str(name_or_folder).removesuffix(WITH_RULES)
     if name in shipped():
         return Path(str(SHIPPED)) / name
     folder = Path(name).expanduser()

@@ -74,6 +74,7 @@ def explain(
     asked = np.array(triplet, np.int64)
     known = bool(graph.contains(asked))
     rest = graph.without(asked[None])
+    model = model.fixed_to(rest)
     ranked = _ranked(model, rest, asked)
     found: list[Path] = []
     if reads_paths(model):

@@ -1,0 +1,62 @@
+"""`NAME+rules`: a trained model mixed with rules that are mined on the graph it is asked about."""
+
+import pytest
+import torch
+
+from anykg.answers.explained import explain
+from anykg.errors import CheckpointError
+from anykg.evaluation.symmetry import verify
+from anykg.models import rulebook
+from anykg.models.mixture import Mixture
+from anykg.models.rulebook import Rulebook
+from anykg.models.store import load_model
+from anykg.rules.named import mine_named
+from graphs import random_graph
+
+GRAPH = random_graph(40, 4, 200)
+
+
+@pytest.fixture(scope="module")
+def model() -> Mixture:
+    found = load_model("anykg-base+rules")
+    assert isinstance(found, Mixture)
+    return found
+
+
+@torch.no_grad()
+def test_scores_are_weighted_sums(model: Mixture) -> None:
+    heads, relations = torch.tensor([0, 7, 7]), torch.tensor([0, 3, 6])
+    parts = [
+        part.score_tails(part.encode(GRAPH), heads, relations) for part in (load_model("anykg-base"), Rulebook().eval())
+    ]
+    weights = model.typical.tolist()
+    expected = weights[0] * parts[0] + weights[1] * parts[1]
+    torch.testing.assert_close(model.score_tails(model.encode(GRAPH), heads, relations), expected)
+
+
+def test_renaming_only_renames_the_answers(model: Mixture) -> None:
+    assert verify(model, GRAPH, count=60).holds
+
+
+@torch.no_grad()
+def test_fixed_to_a_graph_it_scores_it_as_before(model: Mixture) -> None:
+    fixed = model.fixed_to(GRAPH)
+    triplets = torch.from_numpy(GRAPH.triplets[:20].astype("int64"))
+    torch.testing.assert_close(
+        fixed.score_triplets(fixed.encode(GRAPH), triplets), model.score_triplets(model.encode(GRAPH), triplets)
+    )
+    assert fixed.fixed_to(random_graph(10, 2, 20)) is fixed, "its rules are those of the first graph"
+    assert not any(part.fitted for part in model.models if isinstance(part, Rulebook)), "the model itself has no rules"
+
+
+def test_explanations_mine_once(model: Mixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    mined = []
+    monkeypatch.setattr(rulebook, "mine_named", lambda *args, **how: mined.append(1) or mine_named(*args, **how))
+    found = explain("atlas", "Malta", "in subregion", "Southern Europe", model=model, paths=1, clauses=1, draws=1)
+    assert found.explanation.rank == 1
+    assert len(mined) == 1
+
+
+def test_a_model_without_weights_for_rules_says_so() -> None:
+    with pytest.raises(CheckpointError, match="no weights for mixing it with rules"):
+        load_model("anykg-small+rules")
