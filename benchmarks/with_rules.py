@@ -17,13 +17,15 @@ import numpy as np
 import torch
 
 from anykg.answers.hidden import hide_together
-from anykg.answers.mixing import Kind, Scored, ask, both_ways, fit_weights, mixed, pooled, ranks_of
+from anykg.answers.mixing import Kind, Scored, Weights, ask, both_ways, fit_weights, mixed, pooled, ranks_of
 from anykg.io.catalog import load_graph
 from anykg.models.rulebook import Rulebook
 from anykg.models.store import load_model
 from anykg.seeds import generator
 
 FACTS = 300
+UNEXPLAINED = 0.003
+"""Chance of an answer that neither explains."""
 KINDS: tuple[Kind, ...] = ("entities", "relations")
 
 
@@ -45,6 +47,11 @@ def measure(model: str, name: str) -> tuple[dict[Kind, Scored], float]:
     return found, seconds
 
 
+def weights_for(parts: list[Scored]) -> Weights:
+    """Weights of the model and of the rules, learnt from several graphs."""
+    return fit_weights(pooled(parts), 1, None, unexplained=UNEXPLAINED)
+
+
 def main() -> None:
     model, *names = sys.argv[1:]
     made = {name: measure(model, name) for name in names}
@@ -52,12 +59,12 @@ def main() -> None:
     for kind in KINDS:
         asked = {name: found[kind] for name, (found, _) in made.items()}
         for name, mine in asked.items():
-            weights = fit_weights(pooled([other for key, other in asked.items() if key != name]), 1, None)
+            weights = weights_for([other for key, other in asked.items() if key != name])
             ranks = np.column_stack([mine.ranks, ranks_of(mine, mixed(mine, weights))])
             figures = " | ".join(f"{100 * value:.1f}" for value in (1 / ranks).mean(0))
             shown = ", ".join(f"{value:.2f}" for value in weights.general)
             print(f"| {Path(name).name} | {kind} | {figures} | {shown} | {made[name][1]:.1f} |", flush=True)
-        shown = ", ".join(f"{value:.3f}" for value in fit_weights(pooled(list(asked.values())), 1, None).general)
+        shown = ", ".join(f"{value:.3f}" for value in weights_for(list(asked.values())).general)
         print(f"| all | {kind} | | | | {shown} | |", flush=True)
 
 

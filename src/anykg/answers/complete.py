@@ -31,7 +31,7 @@ from anykg.answers.calibration_cache import digest_of
 from anykg.answers.fitted import has_seen
 from anykg.answers.inputs import ModelLike, Name, graph_of, look_up, model_of
 from anykg.answers.missing import MISSING
-from anykg.answers.proposals import Proposals, backwards, ends, judged, proposals_of, questions_of
+from anykg.answers.proposals import Proposals, backwards, ends, exclusive, judged, proposals_of, questions_of
 from anykg.answers.table import Answers, table_of
 from anykg.answers.work import SLICE, Arrays, Subject, results
 from anykg.atomic import atomic_path
@@ -51,7 +51,7 @@ PROBE = 8
 PER_QUESTION = 200
 """Answers to a question that are looked at."""
 POOL = 20
-"""Times as many facts are kept where limits by relation or entity will drop some."""
+"""Times as many facts are kept as are asked for: limits and facts that exclude each other will drop some."""
 CHECKED = 2000
 """Questions about hidden facts that calibrate a model that was not calibrated before."""
 
@@ -89,7 +89,7 @@ class Selection:
     @property
     def pool(self) -> int:
         """How many facts to keep until all are known."""
-        return self.count if self.per_relation is None and self.per_entity is None else POOL * self.count
+        return POOL * self.count
 
     def rows(self, facts: np.ndarray, values: np.ndarray) -> np.ndarray:
         """The listed ones of facts [K, 3] with values [K], best first."""
@@ -199,16 +199,22 @@ def complete(
     with connected(cluster) as workers:
         judging = _judging(subject, asked, before.done, selection.pool, calibrated, missing, workers, announce)
         found = _ask(subject, judging, asked, before, path, made_for, workers, progress)
-    rows = selection.rows(found.facts, found.values)
-    values = found.values[rows].astype(np.float32)
+    facts, values = found.facts, found.values
+    if calibrated and len(facts):
+        values = exclusive(loaded, facts, values)
+        order = np.argsort(-values, kind="stable")
+        facts, values = facts[order], values[order]
+    rows = selection.rows(facts, values)
+    values = values[rows].astype(np.float32)
     columns = {"probability" if calibrated else "score": values, "rank": np.arange(1, len(rows) + 1)}
     extra: dict[str, Any] = {"questions": len(asked)}
     if calibrated:
         extra |= {"expected": float(values.sum()), "missing": missing}
     note = note_on(loaded, budget, "each question's entities", scorer)
     warnings = () if note is None else (note,)
-    facts = found.facts[rows]
-    return table_of(loaded, facts, columns, command="complete", info=info, model=name, extra=extra, warnings=warnings)
+    return table_of(
+        loaded, facts[rows], columns, command="complete", info=info, model=name, extra=extra, warnings=warnings
+    )
 
 
 def _judging(

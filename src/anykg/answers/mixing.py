@@ -227,9 +227,19 @@ class Weights:
 
 
 def fit_weights(
-    scored: Scored, groups: int, strength: float | None, start: Weights | None = None, iterations: int = ITERATIONS
+    scored: Scored,
+    groups: int,
+    strength: float | None,
+    start: Weights | None = None,
+    iterations: int = ITERATIONS,
+    *,
+    unexplained: float = 0.0,
 ) -> Weights:
-    """The weights that make the answers likely; with a `strength` of None, without corrections."""
+    """The weights that make the answers likely; with a `strength` of None, without corrections.
+
+    `unexplained` is the chance of an answer that no component can explain. It bounds what such an answer costs: without
+    it the weights serve answers that no mix ranks well, at the expense of those that it could rank first.
+    """
     count, offsets = scored.components, scored.likelihood_offsets
     spread = _spread(scored)
     values = (scored.values - scored.values[:, :1]) / spread  # the answer's own score becomes 0
@@ -245,8 +255,14 @@ def fit_weights(
         table = torch.from_numpy(weights).float()
         mine = table[0] + table[1:][of_group] if rows > 1 else table.expand(len(scored), -1)
         logits = torch.bmm(values, mine[..., None]).squeeze(2) + offsets
-        loss = float(torch.logsumexp(logits, 1).double().sum())
-        slope = torch.bmm(torch.softmax(logits, 1)[:, None], values).squeeze(1).double()  # [Q, C]
+        costs = torch.logsumexp(logits, 1)  # [Q], -log of the chances of the answers, whose logits are 0
+        loss = float(
+            -torch.log(torch.exp(-costs) + unexplained).double().sum() if unexplained else costs.double().sum()
+        )
+        explained = 1 / (1 + unexplained * torch.exp(costs)) if unexplained else torch.ones_like(costs)
+        slope = (
+            torch.bmm((explained[:, None] * torch.softmax(logits, 1))[:, None], values).squeeze(1).double()
+        )  # [Q, C]
         gradient = penalty * weights
         gradient[0] += slope.sum(0).numpy()
         if rows > 1:

@@ -43,7 +43,7 @@ from anykg.cluster import Cluster
 from anykg.evaluation.ranking import Best
 from anykg.graph.graph import HEAD, RELATION, TAIL, KnowledgeGraph
 from anykg.graph.keys import distinct
-from anykg.graph.schema import one_way_relations
+from anykg.graph.schema import functional_shares, one_way_relations
 from anykg.models.base import LinkPredictor
 from anykg.progress import Progress, ignore
 from anykg.seeds import generator
@@ -133,6 +133,24 @@ def judged(
     of_questions = np.where(np.isnan(start[begins]), 0.5, start[begins])
     present = np.repeat(known.present(evidence, of_questions), sizes)
     return np.asarray(answers * np.where(np.isnan(start), chance, present))
+
+
+def exclusive(graph: KnowledgeGraph, facts: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
+    """Probabilities [F] of proposed facts [F, 3], given that a functional relation has one answer to a question.
+
+    Proposals that answer the same question exclude each other, though each was judged alone, and a known answer leaves
+    only the share of entities with more than one.
+    """
+    heads, relations, tails = facts.T
+    shares, r = graph.derive(functional_shares), graph.num_relations
+    for start, kind in ((heads, relations), (tails, relations + r)):
+        odds = np.exp(_log_odds(probabilities))
+        _, question = np.unique(start * 2 * r + kind, return_inverse=True)
+        one_of_them = odds / (1 + np.bincount(question.reshape(-1), odds)[question.reshape(-1)])
+        answered = np.diff(graph.answers(start, kind).offsets) > 0
+        limited = one_of_them * np.where(answered, 1 - shares[kind], 1.0)
+        probabilities = np.where(shares[kind] > 0, np.minimum(limited, probabilities), probabilities)
+    return probabilities
 
 
 def _features(best: Best, evidence: Any, answers: np.ndarray, start: np.ndarray, end: np.ndarray) -> np.ndarray:

@@ -227,6 +227,18 @@ def one_way_relations(graph: KnowledgeGraph) -> np.ndarray:
     return result
 
 
+def functional_shares(graph: KnowledgeGraph) -> np.ndarray:
+    """Float [2R]: the share of heads with one tail, of functional relations; 0 for the others.
+
+    From R on, the share of tails with one head, of inverse functional relations.
+    """
+    counts = graph.derive(relation_counts)
+    single = np.concatenate([counts.single_heads, counts.single_tails])
+    cases = np.concatenate([counts.heads, counts.tails])
+    claimed = (cases >= FEWEST) & (single >= FUNCTIONAL * cases)
+    return np.where(claimed, single / (cases + 1), 0.0)
+
+
 def ends_of_entities(graph: KnowledgeGraph) -> sp.csr_array:
     """[N, 2R]: how many facts an entity has at each end."""
     import scipy.sparse as sp

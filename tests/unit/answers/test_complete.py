@@ -12,7 +12,7 @@ from anykg.answers.calibrated import kept_calibration
 from anykg.answers.complete import Selection, complete, questions_of
 from anykg.answers.hidden import hide_together
 from anykg.answers.missing import chance_of_missing
-from anykg.answers.proposals import judged, proposals_of
+from anykg.answers.proposals import exclusive, judged, proposals_of
 from anykg.errors import ConfigError, DataError, InputError, Interrupted
 from anykg.evaluation.ranking import best_answers
 from anykg.graph.graph import KnowledgeGraph
@@ -118,6 +118,19 @@ def test_the_probabilities_are_learnt_by_proposing_facts(tmp_path: Path, monkeyp
         there = ~np.isnan(values)
         assert there.any()
         assert ((values[there] >= 0) & (values[there] <= 1)).all()
+
+
+def test_proposals_of_a_functional_relation_exclude_each_other() -> None:
+    graph = named(*(f"p{person} lives c{person % 3}" for person in range(40)))
+    ids = {name: index for index, name in enumerate(graph.entities)}
+    asked = np.array([[ids["p0"], 0, ids["c1"]], [ids["p0"], 0, ids["c2"]]])
+    limited = exclusive(graph, asked, np.array([0.9, 0.8]))
+    assert limited.sum() < 0.05, "p0 has a home already"
+    free = graph.without(np.array([[ids["p0"], 0, ids["c0"]]]))
+    shared = exclusive(free, asked, np.array([0.9, 0.8]))
+    np.testing.assert_allclose(shared, [9 / 14, 4 / 14], atol=1e-6)
+    alone = exclusive(free, asked[:1], np.array([0.9]))
+    np.testing.assert_allclose(alone, [0.9], atol=1e-6)
 
 
 def test_a_fitted_model_needs_scores_or_its_own_calibration() -> None:

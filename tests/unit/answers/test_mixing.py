@@ -31,6 +31,15 @@ def test_weights_are_found() -> None:
     np.testing.assert_allclose(found.general, [2.0, 0.0, -1.0], atol=0.15)
 
 
+def test_answers_that_nothing_explains_count_little() -> None:
+    asked = questions(np.array([[2.0, 0.0, -1.0]]), 3000)
+    asked.values[:300, 0, 0] = -6.0  # every tenth answer is one that the best component ranks last
+    plain = fit_weights(asked, 1, None).general
+    robust = fit_weights(asked, 1, None, unexplained=0.003).general
+    truth = np.array([2.0, 0.0, -1.0])
+    assert np.abs(robust - truth).max() < 0.5 < np.abs(plain - truth).max()
+
+
 def test_relations_get_weights_of_their_own_where_there_are_facts() -> None:
     truth = np.array([[2.0, 0.0], [0.0, 2.0]])
     mix = choose(questions(truth, 1500), 2)
