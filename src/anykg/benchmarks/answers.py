@@ -127,16 +127,16 @@ def _cells(system: str, task: Task, minutes: Sequence[float], limit: int, tell: 
             took = time.monotonic() - started
             ranks = _ranks([model], ["zero-shot"], graph, whole, facts)
             ways = {"calibration": one_curve(stated), "calibration_by_relation": by_relation(stated, graph)}
-            extra = calibration_errors(model, ways, graph, whole, facts)
+            extra = {**calibration_errors(model, ways, graph, whole, facts)}
         else:
             mixture = fit(graph, minutes=length, tell=lambda text: tell(f"  {text}"))
             took = time.monotonic() - started
             ranks = _ranks([*mixture.models, mixture], [*mixture.names, "mixed"], graph, whole, facts)
             stated, suggested = calibrated(mixture, graph, "node", missing), calibration_of(mixture, graph, "node")
             ways = {"calibration": by_relation(stated, graph), "calibration_suggested": by_relation(suggested, graph)}
-            extra = calibration_errors(mixture, ways, graph, whole, facts)
-            extra["calibration_suggested"]["missing"] = suggested.missing
-            extra |= {
+            measured = calibration_errors(mixture, ways, graph, whole, facts)
+            measured["calibration_suggested"]["missing"] = suggested.missing
+            extra = measured | {
                 "missing": missing,
                 "hidden": {row["component"]: row["mrr"] for row in mixture.config.table},
             }
