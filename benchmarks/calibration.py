@@ -3,7 +3,8 @@
 `python -m benchmarks.calibration [MODEL [GRAPH ..]]` hides a tenth of each graph, calibrates a model on the rest by a
 check, asks for up to 1,000 of the hidden facts, and prints for relations and directions with 50 of them or more the
 mean and largest |stated - true| of first answers: with one curve for all scores, and by relation and direction, if the
-hidden tenth is taken to be missing. `suggested` is the share that the graph itself suggests. Then
+hidden tenth is taken to be missing. `chance` is the mean that probabilities which hold would have on these questions,
+and `suggested` the missing share that the graph itself suggests. Then
 whether lists hold a missing answer at all: the stated and true share of the questions that `complete` asks, and the
 area under the curve that tells those with a hidden answer from the others.
 """
@@ -20,7 +21,7 @@ from anykg.answers.hidden import hide_together
 from anykg.answers.missing import MISSING, missing_share
 from anykg.answers.predict import probabilities
 from anykg.answers.proposals import questions_of
-from anykg.benchmarks.answers import _calibration
+from anykg.benchmarks.answers import by_relation, calibration_errors, one_curve
 from anykg.evaluation.ranking import best_answers
 from anykg.graph.graph import HEAD, RELATION, KnowledgeGraph
 from anykg.io.catalog import data_dirs, load_graph
@@ -43,10 +44,12 @@ def measure(name: str, model_name: str) -> dict[str, float | None]:
     model = load_model(model_name)
     stated = check(rest, model=model, floors=False, missing=1 - len(rest) / len(whole)).calibration
     facts = hidden.triplets[generator(0, "calibration").permutation(len(hidden))[:FACTS]].astype(np.int64)
-    before, after = (_calibration(model, stated, rest, whole, facts, pooled=pooled) for pooled in (True, False))
+    ways = {"before": one_curve(stated), "after": by_relation(stated, rest)}
+    before, after = calibration_errors(model, ways, rest, whole, facts).values()
     figures = {"groups": after["groups"]}
     figures |= {"one curve": before["error"], "worst": before["worst"]}
-    figures |= {"by relation": after["error"], "worst by relation": after["worst"], "suggested": missing_share(rest)}
+    figures |= {"by relation": after["error"], "worst by relation": after["worst"]}
+    figures |= {"chance": after["chance"], "suggested": missing_share(rest)}
     return figures | _presence(model, rest, hidden)
 
 

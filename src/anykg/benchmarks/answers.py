@@ -13,7 +13,7 @@ kept beside it: that counts true facts which the benchmark does not have.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ import numpy as np
 import torch
 
 from anykg.answers.calibrated import calibration_of
-from anykg.answers.calibration import Calibration, evidence_of, group_of
+from anykg.answers.calibration import Calibration, Evidence, evidence_of
 from anykg.answers.check import check
 from anykg.answers.fit import fit
 from anykg.answers.fitted import calibrated
@@ -57,6 +57,8 @@ FEWEST = 50
 """Test facts of a relation and direction whose calibration is reported."""
 
 Tell = Callable[[str], None]
+Stated = Callable[[Evidence], np.ndarray]
+"""The probabilities [A] of answers."""
 
 
 def run(
@@ -124,17 +126,17 @@ def _cells(system: str, task: Task, minutes: Sequence[float], limit: int, tell: 
             stated = check(graph, model=model, missing=missing, floors=False).calibration
             took = time.monotonic() - started
             ranks = _ranks([model], ["zero-shot"], graph, whole, facts)
-            measured = [_calibration(model, stated, graph, whole, facts, pooled=pooled) for pooled in (True, False)]
-            extra = {"calibration": measured[0], "calibration_by_relation": measured[1]}
+            ways = {"calibration": one_curve(stated), "calibration_by_relation": by_relation(stated, graph)}
+            extra = {**calibration_errors(model, ways, graph, whole, facts)}
         else:
             mixture = fit(graph, minutes=length, tell=lambda text: tell(f"  {text}"))
             took = time.monotonic() - started
             ranks = _ranks([*mixture.models, mixture], [*mixture.names, "mixed"], graph, whole, facts)
             stated, suggested = calibrated(mixture, graph, "node", missing), calibration_of(mixture, graph, "node")
-            extra = {
-                "calibration": _calibration(mixture, stated, graph, whole, facts),
-                "calibration_suggested": _calibration(mixture, suggested, graph, whole, facts)
-                | {"missing": suggested.missing},
+            ways = {"calibration": by_relation(stated, graph), "calibration_suggested": by_relation(suggested, graph)}
+            measured = calibration_errors(mixture, ways, graph, whole, facts)
+            measured["calibration_suggested"]["missing"] = suggested.missing
+            extra = measured | {
                 "missing": missing,
                 "hidden": {row["component"]: row["mrr"] for row in mixture.config.table},
             }
@@ -174,33 +176,60 @@ def _ranks_of(score: pykeen_baselines.ScoreTails, whole: KnowledgeGraph, questio
     return np.concatenate(parts)
 
 
-def _calibration(
-    model: LinkPredictor,
-    stated: Calibration,
-    graph: KnowledgeGraph,
-    whole: KnowledgeGraph,
-    facts: np.ndarray,
-    *,
-    pooled: bool = False,
-) -> dict[str, Any]:
-    """Stated and true shares of first answers by relation and direction; `pooled` states one curve of all scores."""
-    rows = []
+def calibration_errors(
+    model: LinkPredictor, stated: Mapping[str, Stated], graph: KnowledgeGraph, whole: KnowledgeGraph, facts: np.ndarray
+) -> dict[str, dict[str, Any]]:
+    """How far stated probabilities of first answers are from the truth, by relation and direction.
+
+    The questions are asked once, for all of `stated`. `chance` is the mean error that probabilities which hold would
+    have on as many questions: facts that share a question share its first answer, so that some groups of many facts
+    are a few questions only.
+    """
+    rows: dict[str, list[tuple[float, float]]] = {name: [] for name in stated}
     for column in (TAIL, HEAD):
         questions = questions_about(facts, column)
         best: Best = best_answers(model, graph, questions, k=1)
-        given = (
-            stated(best.scores)
-            if pooled
-            else stated.probabilities(evidence_of(best, column, graph.num_relations), list(graph.relations))
-        )
-        right = whole.contains(best.triplets)
-        groups = group_of(best.triplets, column, graph.num_relations)
-        for group in np.unique(groups):
-            mine = groups == group
-            if mine.sum() >= FEWEST:
-                rows.append((int(mine.sum()), float(given[mine].mean()), float(right[mine].mean())))
-    gaps = [abs(said - true) for _, said, true in rows]
-    return {"groups": len(rows), "error": float(np.mean(gaps)) if gaps else None, "worst": max(gaps, default=None)}
+        evidence, right = evidence_of(best, column, graph.num_relations), whole.contains(best.triplets)
+        same = np.unique(questions, axis=0, return_inverse=True)[1].reshape(-1)[best.questions]
+        for name, state in stated.items():
+            given = state(evidence)
+            for group in np.unique(evidence.groups):
+                mine = evidence.groups == group
+                if mine.sum() >= FEWEST:
+                    gap = abs(float(given[mine].mean()) - float(right[mine].mean()))
+                    rows[name].append((gap, chance_error(given[mine], same[mine])))
+    return {name: _summary(part) for name, part in rows.items()}
+
+
+def chance_error(probabilities: np.ndarray, questions: np.ndarray) -> float:
+    """The expected |mean stated - share right| of facts [F] if the probabilities hold; `questions` [F] share an answer.
+
+    >>> float(round(chance_error(np.full(50, 0.5), np.arange(50)), 3))
+    0.056
+    >>> float(round(chance_error(np.full(50, 0.5), np.zeros(50, int)), 3))
+    0.399
+    """
+    _, first, counts = np.unique(questions, return_index=True, return_counts=True)
+    chances = probabilities[first].astype(float)
+    variance = (counts**2 * chances * (1 - chances)).sum() / counts.sum() ** 2
+    return float(np.sqrt(2 / np.pi * variance))
+
+
+def _summary(rows: list[tuple[float, float]]) -> dict[str, Any]:
+    if not rows:
+        return {"groups": 0, "error": None, "worst": None, "chance": None}
+    gaps, chances = np.array(rows).T
+    return {"groups": len(rows), "error": gaps.mean(), "worst": gaps.max(), "chance": chances.mean()}
+
+
+def by_relation(calibration: Calibration, graph: KnowledgeGraph) -> Stated:
+    """The probabilities that a calibration states."""
+    return lambda evidence: calibration.probabilities(evidence, list(graph.relations))
+
+
+def one_curve(calibration: Calibration) -> Stated:
+    """The probabilities that one curve of all scores states."""
+    return lambda evidence: calibration(evidence.scores)
 
 
 def write_table(results: Path, limit: int = LIMIT) -> Path:
@@ -255,15 +284,18 @@ def _calibration_lines(cells: list[dict[str, Any]], graphs: list[str]) -> list[s
         "",
         f"|stated - right| over relations and directions with {FEWEST} test facts or more. Right are facts of the "
         "benchmark, and the share of them outside the graph is what probabilities take to be missing; the share "
-        "that the graph suggests counts true facts that the benchmark does not have.",
+        "that the graph suggests counts true facts that the benchmark does not have. By chance is the mean that "
+        "probabilities which hold would have on as many questions.",
         "",
     ]
-    lines += ["| graph | minutes | probabilities | groups | mean | worst |", "|---|---|---|---|---|---|"]
+    columns = ("graph", "minutes", "probabilities", "groups", "mean", "by chance", "worst")
+    lines += [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
     for graph in graphs:
         for cell in (cell for cell in cells if cell["graph"] == graph):
             for (system, key), called in CALIBRATIONS.items():
                 found = cell.get(key) if cell["system"] == system else None
                 if found and found.get("error") is not None:
-                    shown = f"{found['groups']} | {found['error']:.3f} | {found['worst']:.3f}"
+                    chance = f"{found['chance']:.3f}" if "chance" in found else ""
+                    shown = f"{found['groups']} | {found['error']:.3f} | {chance} | {found['worst']:.3f}"
                     lines.append(f"| {graph} | {cell['minutes']:g} | {called} | {shown} |")
     return lines
