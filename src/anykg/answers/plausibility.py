@@ -247,12 +247,12 @@ def _from_one_end(graph: KnowledgeGraph, model: LinkPredictor, encoded: Any, fac
         open_scores[torch.from_numpy(known.rows), torch.from_numpy(known.values.astype(np.int64))] = -torch.inf
         which, tails = torch.from_numpy(query), torch.from_numpy(facts[rows, 2])
         own = scores[which, tails]
-        highest, place = open_scores.max(1)
+        highest, leading = open_scores.max(1)
         total = torch.logsumexp(open_scores, 1)[which]
         parts[0, rows] = own.numpy()
         parts[1, rows] = (own - torch.logaddexp(total, own)).numpy()
         parts[2, rows] = _better(open_scores, which, own)
-        best[rows] = torch.where(highest[which] > own, place[which], NO_BETTER).numpy()
+        best[rows] = torch.where(highest[which] > own, leading[which], NO_BETTER).numpy()
     return _OneEnd(parts[0], parts[1], parts[2], best)
 
 

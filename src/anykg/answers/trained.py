@@ -114,8 +114,8 @@ def train(
     started_from = None if weights is None else str(weights)
     job = _Job(model, model_class, start, started_from, learnt, seed, chosen_device, workers)
 
-    def run(values: Mapping[str, Any], place: Path) -> tuple[LinkPredictor, Recipe]:
-        return _run(job, {**settings, **values}, place, resume or grid, on_epoch, progress)
+    def run(values: Mapping[str, Any], target: Path) -> tuple[LinkPredictor, Recipe]:
+        return _run(job, {**settings, **values}, target, resume or grid, on_epoch, progress)
 
     best: dict[str, str] = {}
     if grid and workers.size > 1:
@@ -127,7 +127,7 @@ def train(
     elif not model_class.grid:
         raise ConfigError(f"{model} has no grid of settings; give them one by one.")
     else:
-        best = search(model_class.grid, folder, lambda values, place: str(run(values, place)[1].select))
+        best = search(model_class.grid, folder, lambda values, target: str(run(values, target)[1].select))
         predictor = load_model(folder, trust=trust)
     log = _log(folder / "grid" / ",".join(f"{name}={value}" for name, value in best.items()) if best else folder)
     return Training(

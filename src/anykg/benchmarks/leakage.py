@@ -79,8 +79,8 @@ def inverse_duplicates(graph: KnowledgeGraph) -> list[Inverse]:
     """The relations that another one, or they themselves, tell from the other end; loops are left out."""
     heads, relations, tails = graph.triplets[graph.triplets[:, 0] != graph.triplets[:, 2]].T.astype(np.int64)
     n = max(graph.num_entities, 1)
-    pairs, place = np.unique(np.concatenate([heads * n + tails, tails * n + heads]), return_inverse=True)
-    there, back = np.split(place, 2)
+    pairs, inverse = np.unique(np.concatenate([heads * n + tails, tails * n + heads]), return_inverse=True)
+    there, back = np.split(inverse, 2)
     shape = (len(pairs), graph.num_relations)
     ones = np.ones(len(heads), np.int64)
     both = sp.csr_array((ones, (there, relations)), shape=shape).T @ sp.csr_array(

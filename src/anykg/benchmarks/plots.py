@@ -79,10 +79,10 @@ def _pairs(experiment: Experiment, ran: list[Figure]) -> Drawing:
             said = []
             for side, (label, color) in enumerate((("first", "C0"), ("second", "C3"))):
                 picked = [(x, known[pair[side]]) for x, pair in enumerate(experiment.pairs) if pair[side] in known]
-                places = [x + 0.4 * side - 0.2 for x, _ in picked]
+                centres = [x + 0.4 * side - 0.2 for x, _ in picked]
                 spread = [f.std or 0 for _, f in picked]
-                plot.bar(places, [f.ours for _, f in picked], 0.38, yerr=spread, color=color, label=label)
-                said += [(x, f.paper) for x, (_, f) in zip(places, picked, strict=True) if f.paper is not None]
+                plot.bar(centres, [f.ours for _, f in picked], 0.38, yerr=spread, color=color, label=label)
+                said += [(x, f.paper) for x, (_, f) in zip(centres, picked, strict=True) if f.paper is not None]
             if said:
                 plot.scatter(*zip(*said, strict=True), marker="_", s=200, color="black", zorder=3, label="the paper's")
             plot.set_xticks(range(len(experiment.pairs)), ["\n".join(p) for p in experiment.pairs], fontsize=7)

@@ -292,4 +292,4 @@ def _fetched_line(row: Dataset, directory: Path, fetched: list[Fetched]) -> str:
     new = sum(file.downloaded for file in fetched)
     did = f"{new} of {len(fetched)} files downloaded" if new else f"all {len(fetched)} files were there"
     checked = "verified" if all(file.verified for file in fetched) else "not verified, no checksum is known"
-    return f"{row.name}: {did} ({checked}) in {directory / row.place}"
+    return f"{row.name}: {did} ({checked}) in {directory / row.prefix}"

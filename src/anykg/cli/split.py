@@ -73,7 +73,7 @@ def split(
     kept = (
         len(task.train) + len(task.valid) + len(task.test) + (0 if task.train is task.observed else len(task.observed))
     )
-    places = [write_folder(task, out)] if kind is KindName.TRANSDUCTIVE else write_task(task, out)
+    folders = [write_folder(task, out)] if kind is KindName.TRANSDUCTIVE else write_task(task, out)
     report: dict[str, Any] = {
         "kind": kind.value,
         "seed": seed,
@@ -84,8 +84,8 @@ def split(
         "leakage": vars(leakage) | {"inverses": [pair._asdict() for pair in leakage.inverses]},
     }
     write_json(out / f"{name}-split.json", report)
-    for place in places:
-        typer.echo(f"{place}")
+    for folder in folders:
+        typer.echo(f"{folder}")
     for line in _lines(report):
         typer.echo(line)
 

@@ -15,7 +15,7 @@ EXAMPLES = """
 Compile ahead what predict, check, explain, complete, rules, fit and train would compile when they are first used.
 
 Compiled code is kept beside the installed package or, where that cannot be written, in the user's cache
-(NUMBA_CACHE_DIR sets another place). Without this, each command compiles what it needs and says so.
+(NUMBA_CACHE_DIR sets another folder). Without this, each command compiles what it needs and says so.
 
 Example: anykg warm-up
 """

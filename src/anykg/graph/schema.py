@@ -256,13 +256,13 @@ def entity_kinds(graph: KnowledgeGraph) -> Kinds:
     if kind is None:
         return grouped
     facts = graph.triplets[graph.triplets[:, 1] == kind]
-    types, place = np.unique(facts[:, 2], return_inverse=True)
-    common = np.bincount(place.reshape(-1))
-    order = np.lexsort((place.reshape(-1), -common[place.reshape(-1)], facts[:, 0]))
+    types, inverse = np.unique(facts[:, 2], return_inverse=True)
+    common = np.bincount(inverse.reshape(-1))
+    order = np.lexsort((inverse.reshape(-1), -common[inverse.reshape(-1)], facts[:, 0]))
     entities, first = np.unique(facts[order, 0], return_index=True)
     names = [graph.entities.label(int(entity)) for entity in types]
     of_entity = np.where(grouped.of_entity >= 0, grouped.of_entity + len(types), -1).astype(np.int32)
-    of_entity[entities] = place.reshape(-1)[order][first]
+    of_entity[entities] = inverse.reshape(-1)[order][first]
     return Kinds((*names, *grouped.names), of_entity, graph.relations.label(kind))
 
 

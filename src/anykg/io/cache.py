@@ -85,29 +85,29 @@ def path_of(source: Path | str, options: ReadOptions, beside: tuple[Path, ...] =
     return folder() / f"{blake2b(key.encode(), digest_size=16).hexdigest()}.anykg"
 
 
-def load(place: Path) -> tuple[KnowledgeGraph, dict[str, Any]] | None:
+def load(path: Path) -> tuple[KnowledgeGraph, dict[str, Any]] | None:
     """The graph of a packed copy and how its source was read; None if there is none that can be used."""
-    if not place.is_file():
+    if not path.is_file():
         return None
     try:
-        graph, header = open_pack(place)
+        graph, header = open_pack(path)
         with suppress(OSError):  # a cache that can only be read
-            os.utime(place)  # used just now
+            os.utime(path)  # used just now
         return graph, header["read"]
     except (DataError, KeyError, ValueError) as error:
         logger.info("A damaged copy in the cache is made again (%s).", error)
         with suppress(OSError):
-            place.unlink()
+            path.unlink()
         return None
 
 
-def save(graph: KnowledgeGraph, place: Path, read: dict[str, Any]) -> None:
+def save(graph: KnowledgeGraph, path: Path, read: dict[str, Any]) -> None:
     """Keep a packed copy; a full disk or a folder that cannot be written leaves none."""
     try:
-        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)  # the source may be readable by its owner only
-        if write_pack(graph, place, read) > limit():
-            place.unlink(missing_ok=True)
-        evict(keep=place)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)  # the source may be readable by its owner only
+        if write_pack(graph, path, read) > limit():
+            path.unlink(missing_ok=True)
+        evict(keep=path)
     except (InputError, OSError) as error:
         logger.info("No packed copy is kept in the cache (%s).", error)
 

@@ -152,11 +152,11 @@ def data_dirs(data_dir: Path | None = None) -> list[Path]:
 def find(row: Dataset, data_dir: Path | None = None) -> Path | None:
     """The file, folder or common beginning of two folders with a dataset's triplets; None if they are not here."""
     if row.family == "embedded":
-        return Path(str(files("anykg.io").joinpath(row.place)))
+        return Path(str(files("anykg.io").joinpath(row.prefix)))
     triplets = [file for file in row.files if file.endswith(".txt")]
     for directory in data_dirs(data_dir):
         if all((directory / file).is_file() for file in triplets):
-            return directory / row.place
+            return directory / row.prefix
     return None
 
 
@@ -168,7 +168,7 @@ def locate(name_or_path: str | Path, data_dir: Path | None = None) -> Located:
         found = find(row, data_dir)
         if found is None:
             raise DataError(_not_here(row, data_dir))
-        parts = tuple(Located(part.name, found.parent / part.place, False) for part in row.parts)
+        parts = tuple(Located(part.name, found.parent / part.prefix, False) for part in row.parts)
         return Located(row.name, found, row.layout == "graph", parts)
     if name == "-":
         return Located("standard input", name, True)
@@ -212,7 +212,7 @@ def _not_here(row: Dataset, data_dir: Path | None) -> str:
     if not row.source and not row.parts:
         return (
             f"{row.name} is not in {directories}; it has no public address, so put its train.txt, valid.txt and "
-            f"test.txt into {row.place} there."
+            f"test.txt into {row.prefix} there."
         )
     return f"{row.name} is not in {directories}; `anykg data fetch {row.name}` downloads it."
 

@@ -1,7 +1,7 @@
-"""Download public files: resumed after a break, checked, and never half there.
+"""Download public files: resumable, verified, and never left incomplete.
 
-Bytes go to NAME.part beside the file's place; a later attempt asks the server for the rest of it. Only a whole file,
-its checksum compared where one is known, is renamed to its place. Of an archive only the files expected are taken.
+Bytes go to NAME.part beside the target; a later attempt asks the server for the rest. Only a complete file, verified
+if its checksum is known, is renamed to the target. Only the expected files are extracted from an archive.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Checksum(NamedTuple):
 
 @dataclass(frozen=True)
 class Fetched:
-    """One file of a dataset that is now in its place."""
+    """One file of a dataset in the data directory."""
 
     path: Path
     downloaded: bool
@@ -85,7 +85,7 @@ def fetch(
     if not dataset.source:
         raise InputError(
             f"{dataset.name} has no public address; put train.txt, valid.txt and test.txt into "
-            f"{data_dir / dataset.place} yourself."
+            f"{data_dir / dataset.prefix} yourself."
         )
     missing = [path for path in dataset.files if not _is_there(data_dir / path, checksums.get(path))]
     if missing and dataset.is_archive:
@@ -185,21 +185,21 @@ def extract(archive: Path, folder: Path, names: set[str], largest: int = LARGEST
     try:
         with gzip.open(archive) as stream, tarfile.open(fileobj=stream, mode="r:") as members:
             for member in members:
-                place = PurePosixPath(member.name)
-                if place.is_absolute() or ".." in place.parts or "\\" in member.name:
+                path = PurePosixPath(member.name)
+                if path.is_absolute() or ".." in path.parts or "\\" in member.name:
                     raise InputError(f"{archive}: refused, it holds the path {member.name!r} that leads out of it.")
                 if member.issym() or member.islnk():
                     raise InputError(f"{archive}: refused, it holds the link {member.name!r}; expected plain files.")
                 if member.offset_data + member.size > largest:
                     raise InputError(f"{archive}: refused, it is larger than {largest:,} bytes.")
-                if not member.isreg() or member.issparse() or place.name not in names:
+                if not member.isreg() or member.issparse() or path.name not in names:
                     continue
-                if place.name in taken:
-                    raise InputError(f"{archive}: refused, it holds {place.name!r} more than once.")
-                taken.add(place.name)
+                if path.name in taken:
+                    raise InputError(f"{archive}: refused, it holds {path.name!r} more than once.")
+                taken.add(path.name)
                 content = members.extractfile(member)
                 if content is not None:
-                    with _writing(folder), (folder / place.name).open("wb") as file:
+                    with _writing(folder), (folder / path.name).open("wb") as file:
                         shutil.copyfileobj(content, file)
             while stream.read(CHUNK):  # to its end, where gzip keeps a checksum of all of it
                 if stream.tell() > largest:
@@ -249,7 +249,7 @@ def _fetch_archive(
     advance: Advance,
     pause: float,
 ) -> None:
-    folder = data_dir / dataset.place
+    folder = data_dir / dataset.prefix
     archive = folder.with_name(folder.name + ".tar.gz")
     with _writing(archive.parent):
         archive.parent.mkdir(parents=True, exist_ok=True)
@@ -333,14 +333,14 @@ def _chunks(response: http.client.HTTPResponse) -> Iterator[bytes]:
 
 @contextmanager
 def _writing(path: Path) -> Iterator[None]:
-    """Say which place could not be written to."""
+    """Report which path could not be written."""
     try:
         yield
     except gzip.BadGzipFile:  # an OSError, but of what is read
         raise
     except OSError as error:
         raise InputError(
-            f"{path}: cannot be written ({error.strerror or error}). Choose another place with --data-dir."
+            f"{path}: cannot be written ({error.strerror or error}). Choose another folder with --data-dir."
         ) from error
 
 

@@ -154,14 +154,14 @@ def _read_or_open(source: Path | str, progress: Progress | None, reading: Readin
     if local and is_pack(source) and not options.given():
         graph, _ = open_pack(source)
         return graph, _packed_report(graph, shown)
-    place = cache.path_of(source, options, _beside(Path(source))) if local else None
-    kept = cache.load(place) if place is not None else None
+    packed = cache.path_of(source, options, _beside(Path(source))) if local else None
+    kept = cache.load(packed) if packed is not None else None
     if kept is not None:
         graph, read = kept
         return graph, ReadReport.from_dict(read | {"path": shown})
     graph, report = _read_source(source, options, shown, progress, reading)
-    if place is not None:
-        cache.save(graph, place, report.to_dict() | {"path": str(Path(source).resolve())})
+    if packed is not None:
+        cache.save(graph, packed, report.to_dict() | {"path": str(Path(source).resolve())})
     return graph, report
 
 

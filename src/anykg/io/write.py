@@ -44,7 +44,7 @@ def graph_extensions() -> dict[str, str]:
 
 
 def write_graph(graph: KnowledgeGraph, path: Path | str, format: str | None = None) -> None:
-    """Write the facts of a graph as names, and its labels where the format has a place for them.
+    """Write the facts of a graph as names, and its labels if the format can hold them.
 
     TSV has no header, as the benchmarks have none, unless a reader would mistake the first facts for one.
     """

@@ -237,8 +237,8 @@ def _bind(found: NamedRules, items: Items, graph: KnowledgeGraph, prior: float) 
 def _item(keys: np.ndarray, relations: np.ndarray, tails: np.ndarray, n: int, attributes: int) -> np.ndarray:
     """Numbers of attributes; NONE for one that no entity of the graph has."""
     wanted = relations.astype(np.int64) * n + tails
-    place = np.minimum(np.searchsorted(keys, wanted), max(len(keys) - 1, 0))
-    found = np.where(keys[place] == wanted, place, NONE) if len(keys) else np.full(len(wanted), NONE)
+    index = np.minimum(np.searchsorted(keys, wanted), max(len(keys) - 1, 0))
+    found = np.where(keys[index] == wanted, index, NONE) if len(keys) else np.full(len(wanted), NONE)
     result: np.ndarray = np.where(tails == NONE, attributes + relations, found)
     return result
 

@@ -94,10 +94,10 @@ class EncodedSchema:
     def known(self, entities: np.ndarray, ends: np.ndarray) -> np.ndarray:
         """Facts of entities at ends."""
         wanted = entities.astype(np.int64) * (2 * self.num_relations) + ends
-        place = np.minimum(np.searchsorted(self.keys, wanted), max(len(self.keys) - 1, 0))
+        index = np.minimum(np.searchsorted(self.keys, wanted), max(len(self.keys) - 1, 0))
         if not len(self.keys):
             return np.zeros(wanted.shape, np.int64)
-        return np.where(self.keys[place] == wanted, self.members[place], 0)
+        return np.where(self.keys[index] == wanted, self.members[index], 0)
 
     def fits(self, entities: np.ndarray, end: int, own: np.ndarray | int = 0) -> np.ndarray:
         """Log-probability of entities at an end; `own` facts at it are left out."""
@@ -210,12 +210,14 @@ def _attributes(graph: KnowledgeGraph, share: float) -> sp.csr_array:
     """[N, A]: attributes (relation, entity) that many entities have."""
     triplets = graph.with_inverses().astype(np.int64)
     n = max(graph.num_entities, 1)
-    attributes, place, counts = np.unique(triplets[:, 1] * n + triplets[:, 2], return_inverse=True, return_counts=True)
+    attributes, inverse, counts = np.unique(
+        triplets[:, 1] * n + triplets[:, 2], return_inverse=True, return_counts=True
+    )
     least = max(20.0, share * n)
     if len(attributes) > MOST_ATTRIBUTES:
         least = max(least, float(np.partition(counts, -MOST_ATTRIBUTES)[-MOST_ATTRIBUTES]))
     number = np.cumsum(counts >= least) - 1
-    column = place.reshape(-1)
+    column = inverse.reshape(-1)
     keep = counts[column] >= least
     rows, columns = triplets[keep, 0], number[column[keep]]
     shape = (graph.num_entities, int((counts >= least).sum()))

@@ -158,16 +158,16 @@ def _atoms(text: str, whole: str) -> list[tuple[str, str, str]]:
     return found
 
 
-def _names(atoms: Sequence[tuple[str, str, str]], places: tuple[int, ...]) -> dict[str, int]:
-    """Numbers of the names at `places`, by first appearance; E1, E2, .. and C1, C2, .. keep their own.
+def _names(atoms: Sequence[tuple[str, str, str]], columns: tuple[int, ...]) -> dict[str, int]:
+    """Numbers of the names at `columns`, by first appearance; E1, E2, .. and C1, C2, .. keep their own.
 
     So what `str` printed reads back as it was.
     """
-    seen = list(dict.fromkeys(atom[place] for atom in atoms for place in places))
-    letter = "C" if places == (1,) else "E"
+    seen = list(dict.fromkeys(atom[column] for atom in atoms for column in columns))
+    letter = "C" if columns == (1,) else "E"
     matches = [re.fullmatch(rf"{letter}([1-9][0-9]*)", name) for name in seen]
     own = {name: int(match[1]) - 1 for name, match in zip(seen, matches, strict=True) if match}
-    of_head = [own.get(atoms[0][place]) for place in places]
+    of_head = [own.get(atoms[0][column]) for column in columns]
     if len(own) == len(seen) and of_head in ([0], [0, 0], [0, 1]):
         return own
     return {name: number for number, name in enumerate(seen)}

@@ -86,12 +86,12 @@ def evidence(graph: KnowledgeGraph, triplets: np.ndarray, *, length: int = LONGE
 def _evidence(graph: KnowledgeGraph, triplets: np.ndarray, turned: bool, length: int, graded: bool) -> np.ndarray:
     heads, relations, tails = triplets.T
     links, known = heads != tails, graph.contains(triplets)
-    place = {feature: column for column, feature in enumerate(features(length, graded))}
-    out = np.zeros((len(triplets), len(place)), np.float32)
+    column_of = {feature: column for column, feature in enumerate(features(length, graded))}
+    out = np.zeros((len(triplets), len(column_of)), np.float32)
     first = tails if turned else heads
     rows = np.argsort(first, kind="stable")
     rows = rows[links[rows]]
-    found = np.zeros((len(rows), len(place)), np.float32)
+    found = np.zeros((len(rows), len(column_of)), np.float32)
     asked = Asked(
         first[rows], relations[rows], (heads if turned else tails)[rows], known[rows].astype(np.int64), turned
     )
@@ -102,35 +102,35 @@ def _evidence(graph: KnowledgeGraph, triplets: np.ndarray, turned: bool, length:
     measure = "groundings" if graded else "implied"
     for clause, end, entities in zip(HALF_LINKS, (0, 2), (heads, tails), strict=True):
         found_links = graph.derive(_links, end).of(entities * graph.num_relations + relations)
-        out[:, place[Feature(clause, measure)]] = (found_links - known) * links
+        out[:, column_of[Feature(clause, measure)]] = (found_links - known) * links
     attributes = graph.derive(_attributes)[relations] - known
-    out[:, place[Feature(ELSEWHERE, measure)]] = attributes * ~links
+    out[:, column_of[Feature(ELSEWHERE, measure)]] = attributes * ~links
     if not graded:
         return (out > 0).astype(np.float32)
-    both = [place[Feature(clause, measure)] for clause in HALF_LINKS]
-    out[:, place[Feature(BOTH_ENDS, "implied")]] = (out[:, both] > 0).all(1)
-    numbers = [column for feature, column in place.items() if feature.measure == "groundings"]
+    both = [column_of[Feature(clause, measure)] for clause in HALF_LINKS]
+    out[:, column_of[Feature(BOTH_ENDS, "implied")]] = (out[:, both] > 0).all(1)
+    numbers = [column for feature, column in column_of.items() if feature.measure == "groundings"]
     out[:, numbers] = np.log1p(out[:, numbers])
-    out[:, place[Feature(ELSEWHERE, "asked")]] = ~links
+    out[:, column_of[Feature(ELSEWHERE, "asked")]] = ~links
     roles = graph.derive(_roles)
     for at_tail, entities, clauses in ((False, heads, ROLES[:2]), (True, tails, ROLES[2:])):
         share = role_evidence(*roles, entities, relations, at_tail) * links[:, None]  # [B, 3]
-        out[:, place[Feature(clauses[0], "best share")]] = share[:, 0]
-        out[:, place[Feature(clauses[1], "best share")]] = share[:, 1]
-        out[:, place[Feature(clauses[0], "mean share")]] = share[:, 2]
+        out[:, column_of[Feature(clauses[0], "best share")]] = share[:, 0]
+        out[:, column_of[Feature(clauses[1], "best share")]] = share[:, 1]
+        out[:, column_of[Feature(clauses[0], "mean share")]] = share[:, 2]
     return out
 
 
 @cache
 def _columns(length: int, graded: bool) -> Columns:
     """Where the kernel puts the evidence of each shape."""
-    place = {feature: column for column, feature in enumerate(features(length, graded))}
+    column_of = {feature: column for column, feature in enumerate(features(length, graded))}
     columns = Columns(*(np.full((LONGEST, num_shapes(LONGEST)), -1, np.int64) for _ in range(2)))
     for steps in range(1, length + 1):
         for number, clause in path_clauses(steps).items():
-            columns.groundings[steps - 1, number] = place[Feature(clause, "groundings" if graded else "implied")]
+            columns.groundings[steps - 1, number] = column_of[Feature(clause, "groundings" if graded else "implied")]
             if graded and steps <= LONGEST_REPEAT:
-                columns.shares[steps - 1, number] = place[Feature(repeated(clause), "best share")]
+                columns.shares[steps - 1, number] = column_of[Feature(repeated(clause), "best share")]
     return columns
 
 

@@ -119,11 +119,11 @@ def best_groundings(
         partial = _partial(graph, rules, good)
         body_of = rules.body_of
         order = np.argsort(-rules.support[good] / partial, kind="stable")[:count]
-        for place in order:
-            rule = int(good[place])
+        for index in order:
+            rule = int(good[index])
             clause, relations = rules.shape(rule)
             body, support = int(rules.bodies[body_of[rule]]), int(rules.support[rule])
-            found.append(Grounded(clause, relations, body, support, int(partial[place]), int(facts[relations[0]])))
+            found.append(Grounded(clause, relations, body, support, int(partial[index]), int(facts[relations[0]])))
     found.sort(key=lambda g: (-g.pca_confidence, -g.support, str(g.clause), g.relations))
     return found[:count]
 
@@ -138,8 +138,8 @@ def _rule_table(graph: KnowledgeGraph, length: int) -> GroundRules:
         more, found = ground_paths(index, sizes, length, starts)
         bodies += more
         unique, counts = np.unique(found, return_counts=True)
-        keys, place = np.unique(np.concatenate([keys, unique]), return_inverse=True)
-        support = np.bincount(place, np.concatenate([support, counts]), len(keys)).astype(np.int64)
+        keys, inverse = np.unique(np.concatenate([keys, unique]), return_inverse=True)
+        support = np.bincount(inverse, np.concatenate([support, counts]), len(keys)).astype(np.int64)
     r = max(graph.num_relations, 1)
     offsets = np.searchsorted(keys, np.arange(len(bodies) + 1) * r)
     return GroundRules(length, graph.num_relations, bodies, offsets, keys % r, support)

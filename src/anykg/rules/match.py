@@ -252,8 +252,8 @@ def _distinct_matches(
         picked = rows[:, columns].astype(np.int64)
         if packable:
             keys = np.zeros(len(picked), np.int64)
-            for place, size in enumerate(sizes):
-                keys = keys * size + picked[:, place]
+            for column, size in enumerate(sizes):
+                keys = keys * size + picked[:, column]
             parts.append(np.unique(keys))
         else:
             parts.append(np.unique(picked, axis=0))
@@ -264,8 +264,8 @@ def _distinct_matches(
     if not packable:
         return found
     unpacked = np.empty((len(found), len(columns)), np.int64)
-    for place in range(len(columns) - 1, -1, -1):
-        found, unpacked[:, place] = np.divmod(found, sizes[place])
+    for column in range(len(columns) - 1, -1, -1):
+        found, unpacked[:, column] = np.divmod(found, sizes[column])
     return unpacked
 
 

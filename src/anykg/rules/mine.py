@@ -221,16 +221,16 @@ def _counts(
             kernel = partial(tables.count_repeats, runs, sizes, length, own, table, examples)
             rows["repeat", length] = _in_chunks(kernel, length, first, work, f"{name} repeat {length}")
     found = np.zeros((len(wanted), 3), np.int64)
-    for place, shape in enumerate(wanted):
+    for row, shape in enumerate(wanted):
         if shape.length:
-            found[place] = rows[shape.family, shape.length][shape.number]
+            found[row] = rows[shape.family, shape.length][shape.number]
         elif not whole:
             mine = graph.triplets[np.isin(graph.triplets[:, 0], starts)]
-            found[place, SUPPORT] = is_implied(shape.clause, graph, mine).sum()
+            found[row, SUPPORT] = is_implied(shape.clause, graph, mine).sum()
         elif shape.family == "half-link":
-            found[place] = _half_link(graph, HALF_LINKS.index(shape.clause))
+            found[row] = _half_link(graph, HALF_LINKS.index(shape.clause))
         else:
-            found[place] = _written_out(shape.clause, graph)
+            found[row] = _written_out(shape.clause, graph)
     return found
 
 

@@ -177,11 +177,11 @@ class _PathMiner:
         parts = np.array_split(facts, max(1, len(facts) // 500))
         width = self.settings.width
 
-        def run(place: int) -> np.ndarray:
+        def run(index: int) -> np.ndarray:
             if time.monotonic() > self.deadline:
                 return np.empty(0, np.int64)
-            rng = generator(self.seed, "paths", length, number, place)
-            found: np.ndarray = closing_paths(self.adjacent, parts[place], self.graph.num_relations, length, width, rng)
+            rng = generator(self.seed, "paths", length, number, index)
+            found: np.ndarray = closing_paths(self.adjacent, parts[index], self.graph.num_relations, length, width, rng)
             return found
 
         with _pool() as pool:
@@ -197,9 +197,9 @@ class _PathMiner:
         unique, counts, relation = unique[good], counts[good], relation[good]
         order = np.lexsort((-counts, relation))
         first = np.searchsorted(relation[order], np.arange(self.graph.num_relations))
-        place = np.arange(len(order)) - first[relation[order]]
+        position = np.arange(len(order)) - first[relation[order]]
         limit = self.settings.bodies_per_relation if length > 1 else len(order)
-        best = order[place < limit]
+        best = order[position < limit]
         bodies, codes = _canonical(unique[best] % kinds**length, length, self.graph.num_relations)
         codes, where = np.unique(codes, return_index=True)
         known = self.seen.get(length, np.empty(0, np.int64))
@@ -244,8 +244,8 @@ def _canonical(keys: np.ndarray, length: int, num_relations: int) -> tuple[np.nd
     """Bodies [B, 3] of keys of steps, each told from the end where its key is smaller, and that key."""
     kinds = 2 * num_relations
     bodies = np.full((len(keys), 3), NONE, np.int64)
-    for place in range(length):
-        bodies[:, place] = keys // kinds ** (length - 1 - place) % kinds
+    for step in range(length):
+        bodies[:, step] = keys // kinds ** (length - 1 - step) % kinds
     backwards = turned(bodies, num_relations)
     codes, other = (_keys(part, length, kinds) for part in (bodies, backwards))
     swap = other < codes
@@ -255,8 +255,8 @@ def _canonical(keys: np.ndarray, length: int, num_relations: int) -> tuple[np.nd
 
 def _keys(bodies: np.ndarray, length: int, kinds: int) -> np.ndarray:
     keys = np.zeros(len(bodies), np.int64)
-    for place in range(length):
-        keys = keys * kinds + bodies[:, place]
+    for step in range(length):
+        keys = keys * kinds + bodies[:, step]
     return keys
 
 

@@ -61,8 +61,8 @@ def shapes(length: int) -> list[Shape]:
         for steps in range(1, min(length, LONGEST_REPEAT) + 1)
         for number, clause in path_clauses(steps).items()
     ]
-    found += [Shape(clause, "half-link", 0, place) for place, clause in enumerate(HALF_LINKS)]
-    found += [Shape(clause, "attribute", 0, place) for place, clause in enumerate(ATTRIBUTES)]
+    found += [Shape(clause, "half-link", 0, number) for number, clause in enumerate(HALF_LINKS)]
+    found += [Shape(clause, "attribute", 0, number) for number, clause in enumerate(ATTRIBUTES)]
     return found
 
 

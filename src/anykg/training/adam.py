@@ -30,7 +30,7 @@ class Adam:
     @torch.no_grad()
     def step(self, lr: float) -> None:
         """Take one step, and forget the gradients."""
-        for place, parameter in enumerate(self._parameters):
+        for index, parameter in enumerate(self._parameters):
             gradient = parameter.grad
             if gradient is None:
                 continue
@@ -38,9 +38,9 @@ class Adam:
                 parameter.mul_(1 - lr * self._decay)
             elif self._decay:
                 gradient = gradient.add(parameter, alpha=self._decay)
-            if place not in self._states:
-                self._states[place] = _start(parameter)
-            state = self._states[place]
+            if index not in self._states:
+                self._states[index] = _start(parameter)
+            state = self._states[index]
             count = float(state["step"].add_(1))
             mean = state["exp_avg"].lerp_(gradient, 1 - FIRST)
             square = state["exp_avg_sq"].mul_(SECOND).addcmul_(gradient, gradient, value=1 - SECOND)
@@ -50,15 +50,15 @@ class Adam:
 
     def tensors(self) -> dict[str, Tensor]:
         """All it remembers, to be saved."""
-        return {f"{place}.{key}": value for place, state in self._states.items() for key, value in state.items()}
+        return {f"{index}.{key}": value for index, state in self._states.items() for key, value in state.items()}
 
     def load(self, tensors: dict[str, Tensor]) -> None:
         """Go on from what `tensors` gave."""
         self._states = {}
         for name, value in tensors.items():
-            place, _, key = name.partition(".")
-            device = "cpu" if key == "step" else self._parameters[int(place)].device
-            self._states.setdefault(int(place), {})[key] = value.to(device)
+            index, _, key = name.partition(".")
+            device = "cpu" if key == "step" else self._parameters[int(index)].device
+            self._states.setdefault(int(index), {})[key] = value.to(device)
 
 
 def _start(parameter: Tensor) -> dict[str, Tensor]:

@@ -44,7 +44,7 @@ def test_a_relation_that_is_full_lacks_nothing() -> None:
     keys, values = chance_of_missing(graph, 0.1)
     by_name = {(graph.entities[k // 4], int(k % 4)): v for k, v in zip(keys, values, strict=True)}
     born, knows = graph.relations.index("born_in"), graph.relations.index("knows")
-    assert by_name["p3", born] < 0.01  # everybody has one birth place
+    assert by_name["p3", born] < 0.01  # everybody has one birthplace
     assert 0.2 < by_name["p3", knows] < 0.9
     assert ("town0", born) not in by_name
     assert all(0 < value < 1 for value in values)

@@ -101,8 +101,8 @@ def test_a_row_uses_the_weights_of_another(tmp_path: Path) -> None:
 
 def test_experts_are_the_models_of_other_cells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     parts = {
-        name: hold_out(random_graph(40, 3, 120, place), 0.2, 0, "test")
-        for place, name in enumerate(("of:a", "of:b", "c"))
+        name: hold_out(random_graph(40, 3, 120, number), 0.2, 0, "test")
+        for number, name in enumerate(("of:a", "of:b", "c"))
     }
     monkeypatch.setattr(runs, "_load", lambda name, data_dir: Task(name, *parts[name], *parts[name]))
     row = ModelRow("gin", recipe={"epochs": 1, "validation_limit": 2}, limits={"node": 10, "relation": 10})

@@ -237,7 +237,7 @@ except InputError as error:
     assert [p.name for p in tmp_path.iterdir()] == [out.name]
 
 
-def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(InputError, match="cannot be written"):
         train("graphconv", model(), graphs(), RECIPE, out=tmp_path / "file" / "run")

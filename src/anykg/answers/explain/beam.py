@@ -91,19 +91,19 @@ def _insert(
 ) -> None:
     """Put a path among the kept ones of an entity, which are sorted; the same edges in other layers are one path."""
     last = len(worth) - 1
-    for place in range(len(worth)):
-        if worth[place] > -np.inf and name[place] == label:
-            if worth[place] >= total:
+    for slot in range(len(worth)):
+        if worth[slot] > -np.inf and name[slot] == label:
+            if worth[slot] >= total:
                 return
-            last = place
+            last = slot
             break
-    place = last
-    while place > 0 and worth[place - 1] < total:
-        worth[place], taken[place], back[place], name[place] = (
-            worth[place - 1],
-            taken[place - 1],
-            back[place - 1],
-            name[place - 1],
+    slot = last
+    while slot > 0 and worth[slot - 1] < total:
+        worth[slot], taken[slot], back[slot], name[slot] = (
+            worth[slot - 1],
+            taken[slot - 1],
+            back[slot - 1],
+            name[slot - 1],
         )
-        place -= 1
-    worth[place], taken[place], back[place], name[place] = total, edge, beam, label
+        slot -= 1
+    worth[slot], taken[slot], back[slot], name[slot] = total, edge, beam, label

@@ -30,9 +30,9 @@ def draw(explanation: Explanation, path: Path | str) -> None:
     from matplotlib.figure import Figure
 
     path = Path(path)
-    graph, places = explanation.graph, layout(explanation)
+    graph, coordinates = explanation.graph, layout(explanation)
     facts = np.unique(np.concatenate([np.empty((0, 3), np.int64), *_reasons(explanation)]), axis=0)
-    low, high = (pick(*(y for _, y in places.values()), bound) for pick, bound in ((min, -0.5), (max, 0.5)))
+    low, high = (pick(*(y for _, y in coordinates.values()), bound) for pick, bound in ((min, -0.5), (max, 0.5)))
     width, height = 11.0, 2.5 * (high - low) + 1.0
     figure = Figure(figsize=(width, height))
     axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
@@ -47,7 +47,7 @@ def draw(explanation: Explanation, path: Path | str) -> None:
         bend = 0.12 * drawn.get(pair, 0) + (0.35 if is_asked else 0.0)
         drawn[pair] = drawn.get(pair, 0) + 1
         colour, style = ("#c0392b", "dashed") if is_asked else ("#2c3e50", "solid")
-        (x0, y0), (x1, y1) = places[head], places[tail]
+        (x0, y0), (x1, y1) = coordinates[head], coordinates[tail]
         arrow = {"arrowstyle": "-|>", "color": colour, "linestyle": style, "shrinkA": 16, "shrinkB": 16}
         arrow["connectionstyle"] = f"arc3,rad={bend}"
         axes.annotate("", (x1, y1), (x0, y0), arrowprops=arrow)
@@ -56,7 +56,7 @@ def draw(explanation: Explanation, path: Path | str) -> None:
         paper = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}
         name = _short(graph.relations.label(relation))
         axes.text(*middle, name, fontsize=7, color=colour, ha="center", va="center", bbox=paper)
-    for entity, (x, y) in places.items():
+    for entity, (x, y) in coordinates.items():
         ends = entity in (asked[0], asked[2])
         box = {"boxstyle": "round", "facecolor": "#fdebd0" if ends else "#eaf2f8", "edgecolor": "#7f8c8d"}
         axes.text(x, y, _short(graph.entities.label(entity)), fontsize=8, ha="center", va="center", bbox=box, zorder=3)
@@ -67,7 +67,7 @@ def draw(explanation: Explanation, path: Path | str) -> None:
 
 
 def layout(explanation: Explanation) -> dict[int, tuple[float, float]]:
-    """Where each entity goes: along by its place on the paths between the two ends, up and down by turns."""
+    """Coordinates of each entity: x by its position on the paths between the two ends, y alternately up and down."""
     head, tail = int(explanation.triplet[0]), int(explanation.triplet[2])
     along: dict[int, list[float]] = {}
     for path in explanation.paths:
@@ -76,7 +76,7 @@ def layout(explanation: Explanation) -> dict[int, tuple[float, float]]:
     for facts in _reasons(explanation):
         for node in np.unique(facts[:, [0, 2]]).tolist():
             along.setdefault(node, [0.5])
-    places = {head: (0.0, 0.0), tail: (1.0, 0.0)}
+    coordinates = {head: (0.0, 0.0), tail: (1.0, 0.0)}
     levels: dict[float, int] = {}
     for node, found in sorted(along.items()):
         if node in (head, tail):
@@ -85,8 +85,8 @@ def layout(explanation: Explanation) -> dict[int, tuple[float, float]]:
         x = min(max(x, 1 / 6), 5 / 6)
         level = levels[x] = levels.get(x, 0) + 1
         # Columns are shifted against each other, so that no arrow runs along a row of names.
-        places[node] = (x, 0.5 * ((level + 1) // 2) * (1 if level % 2 else -1) + 0.12 * (round(6 * x) % 3 - 1))
-    return places
+        coordinates[node] = (x, 0.5 * ((level + 1) // 2) * (1 if level % 2 else -1) + 0.12 * (round(6 * x) % 3 - 1))
+    return coordinates
 
 
 def _reasons(explanation: Explanation) -> list[np.ndarray]:

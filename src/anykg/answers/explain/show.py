@@ -82,10 +82,10 @@ def _test(explanation: Explanation) -> list[str]:
     ]
     if others:
         mean = float(np.mean([other.score for other in others]))
-        places = float(np.mean([other.rank for other in others]))
+        rank = float(np.mean([other.rank for other in others]))
         lines.append(
             f"Without {len(others[0].facts)} random facts nearby, mean of {len(others)} draws: score {mean:.2f} "
-            f"({mean - explanation.score:+.2f}), rank {places:g}."
+            f"({mean - explanation.score:+.2f}), rank {rank:g}."
         )
         if removal.score >= mean:
             lines.append("Removing the reasons does no more than chance: do not rely on this explanation.")
@@ -115,7 +115,7 @@ def _along(facts: np.ndarray, start: int) -> list[np.ndarray]:
     """Facts in the order of a walk from an entity, as far as they join."""
     left, ordered, at = list(facts), [], start
     while left:
-        joined = [place for place, fact in enumerate(left) if at in (int(fact[0]), int(fact[2]))]
+        joined = [index for index, fact in enumerate(left) if at in (int(fact[0]), int(fact[2]))]
         fact = left.pop(joined[0] if joined else 0)
         at = int(fact[2]) if int(fact[0]) == at else int(fact[0])
         ordered.append(fact)

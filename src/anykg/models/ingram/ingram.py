@@ -319,10 +319,10 @@ def import_ingram_weights(weights: Mapping[str, Tensor]) -> InGram:
 
 def _renamed(weights: Mapping[str, Tensor], config: InGramConfig) -> dict[str, Tensor]:
     """Parameters of the public implementation as they are called and kept here."""
-    places = {"proj1": "in", "proj2": "out", "proj": "score"}
+    projections = {"proj1": "in", "proj2": "out", "proj": "score"}
     ours = {}
     for level, short in (("entity", "ent"), ("relation", "rel")):
-        for theirs, mine in places.items():
+        for theirs, mine in projections.items():
             for part in ("weight", "bias"):
                 if f"{short}_{theirs}.{part}" in weights:  # entities have no third projection
                     ours[f"{level}_{mine}.{part}"] = weights[f"{short}_{theirs}.{part}"]

@@ -2,7 +2,7 @@
 
 All arrays of numbers are flat float32. One head of one node is a vector of D floats, which goes through the kernels as
 one value. A loop is an edge from v to v whose kind is the mean of those that arrive at v; its weights stand in row
-E + v. Kernels run over lanes, ranges of nodes that never write to the same place.
+E + v. Kernels run over lanes: ranges of nodes that write to disjoint memory.
 """
 
 from __future__ import annotations

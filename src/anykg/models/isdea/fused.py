@@ -36,8 +36,8 @@ def fused_scores(
         found = np.empty(len(triplets), np.float32)
         spread(kernels.score, triplets, *table, moves.numpy(), steps, sizes, flat.detach().numpy(), found)
         return torch.from_numpy(found)
-    features, places = kernels.gather(triplets, *table)
-    scores: Tensor = _FusedScores.apply((moves.numpy(), features, places, steps), sizes, flat)  # type: ignore[no-untyped-call]
+    features, positions = kernels.gather(triplets, *table)
+    scores: Tensor = _FusedScores.apply((moves.numpy(), features, positions, steps), sizes, flat)  # type: ignore[no-untyped-call]
     return scores
 
 

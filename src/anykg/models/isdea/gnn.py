@@ -164,7 +164,7 @@ def _literal_others(
 class _Hop(NamedTuple):
     """One layer over the whole graph, from the V nodes of the layer below to the nodes of this one."""
 
-    self_place: Tensor  # where each node is in the layer below
+    self_index: Tensor  # where each node is in the layer below
     edges: Tensor  # [2, M] from a node below to V + a node of this layer
     weight: Tensor  # [M]
 
@@ -180,7 +180,7 @@ class _Incidence(NamedTuple):
 def _near(
     model: ISDEA, operators: list[list[Operator]], graph: KnowledgeGraph, entities: Tensor, relations: Tensor
 ) -> Tensor:
-    place, hops, nodes = _plan(model, graph, entities.cpu().numpy(), relations.cpu().numpy())
+    position, hops, nodes = _plan(model, graph, entities.cpu().numpy(), relations.cpu().numpy())
     firsts = _first_layer(model, operators[0], graph, nodes)
     results = []
     for stream in (0, 1):
@@ -188,11 +188,11 @@ def _near(
         states = ones @ model.self_weight[0, stream] + model.self_bias[0, stream] + firsts[stream]
         seen = [ones, states]
         for layer, hop in enumerate(hops, start=1):
-            own = states[hop.self_place]
+            own = states[hop.self_index]
             gathered = operators[layer][stream](torch.cat([states, own]), hop.edges, hop.weight)[len(states) :]
             states = own @ model.self_weight[layer, stream] + model.self_bias[layer, stream] + gathered
-            seen = [*(before[hop.self_place] for before in seen), states]
-        results.append(torch.cat(seen, dim=1)[place])
+            seen = [*(before[hop.self_index] for before in seen), states]
+        results.append(torch.cat(seen, dim=1)[position])
     return torch.stack(results)
 
 
@@ -207,7 +207,7 @@ def _plan(
         keys = entity * columns + relation
         return np.where(within[layer - 1][keys], keys, entity * columns + columns - 1)
 
-    nodes, place = _distinct(nodes_of(layers, entities, relations), graph.num_entities * columns)
+    nodes, position = _distinct(nodes_of(layers, entities, relations), graph.num_entities * columns)
     hops = []
     for layer in range(layers - 1, 0, -1):
         entity, relation = np.divmod(nodes, columns)
@@ -218,12 +218,12 @@ def _plan(
             [nodes_of(layer, entity, relation), nodes_of(layer, edges.source[at], relation[target])]
         )
         above = len(nodes)
-        nodes, places = _distinct(needed, graph.num_entities * columns)
-        ends = np.stack([places[above:], target + len(nodes)])
+        nodes, positions = _distinct(needed, graph.num_entities * columns)
+        ends = np.stack([positions[above:], target + len(nodes)])
         hops.append(
-            _Hop(*(_like(model.self_bias, a) for a in (places[:above], ends, edges.weight[at].astype(np.float32))))
+            _Hop(*(_like(model.self_bias, a) for a in (positions[:above], ends, edges.weight[at].astype(np.float32))))
         )
-    return _like(model.self_bias, place), hops[::-1], nodes
+    return _like(model.self_bias, position), hops[::-1], nodes
 
 
 def _first_layer(
@@ -243,22 +243,21 @@ def _first_layer(
         total = np.bincount(group, amounts, graph.num_entities).astype(amounts.dtype)
         return first, _from_ones(model, operators[1], total[entity] - mine)
     values = _from_ones(model, operators[1], np.append(amounts, 0))
-    places = (_like(values, a) for a in (group, own, entity))
-    of, own_place, asked = places
+    of, own_at, asked = (_like(values, a) for a in (group, own, entity))
     return first, _others(
-        model, values[:-1], of, graph.num_entities, own_place, asked, values[-1], 2 * graph.num_relations
+        model, values[:-1], of, graph.num_entities, own_at, asked, values[-1], 2 * graph.num_relations
     )
 
 
 def _from_ones(model: ISDEA, operator: Operator, amounts: np.ndarray) -> Tensor:
     """What a node gathers from all-ones neighbours, by their number (or for gcn their weight): [P, D]."""
-    distinct, place = np.unique(amounts, return_inverse=True)
+    distinct, inverse = np.unique(amounts, return_inverse=True)
     repeats = np.ones(len(distinct), np.int64) if model.config.gnn == "gcn" else distinct
     target = np.repeat(np.arange(1, len(distinct) + 1), repeats)  # node 0 stands for every neighbour
     edges = _like(model.self_bias, np.stack([np.zeros_like(target), target]))
     weights = _like(model.self_bias, np.repeat(distinct, repeats).astype(np.float32))
     ones = model.self_bias.new_ones(len(distinct) + 1, model.config.width)
-    return operator(ones, edges, weights)[1:][_like(model.self_bias, place)]
+    return operator(ones, edges, weights)[1:][_like(model.self_bias, inverse)]
 
 
 def _incidence(graph: KnowledgeGraph) -> _Incidence:
@@ -291,9 +290,9 @@ def _distinct(keys: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
     there = np.zeros(size, bool)
     there[keys] = True
     distinct = np.flatnonzero(there)
-    places = np.empty(size, np.int64)
-    places[distinct] = np.arange(len(distinct))
-    return distinct, places[keys]
+    positions = np.empty(size, np.int64)
+    positions[distinct] = np.arange(len(distinct))
+    return distinct, positions[keys]
 
 
 def _like(example: Tensor, array: np.ndarray) -> Tensor:

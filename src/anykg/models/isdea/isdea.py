@@ -198,8 +198,8 @@ class ISDEA(LinkPredictor):
             return fused_scores(self, hops, scalars, asked, distance_features(graph, asked))
         kinds = 2 * graph.num_relations
         pairs = triplets[:, ::2].T * kinds + triplets[:, 1]  # [2, B]: heads, then tails
-        pairs, places = pairs.unique(return_inverse=True)  # type: ignore[no-untyped-call]
-        states = self._states(graph, pairs // kinds, pairs % kinds)[places]  # [2, B, D]
+        pairs, inverse = pairs.unique(return_inverse=True)  # type: ignore[no-untyped-call]
+        states = self._states(graph, pairs // kinds, pairs % kinds)[inverse]  # [2, B, D]
         parts = [states[0], states[1], self._distances(graph, triplets)]
         if self.config.readout == "full":
             parts.insert(2, states[0] * states[1])
@@ -241,12 +241,12 @@ class ISDEA(LinkPredictor):
         from anykg.models.isdea.gnn import streams
 
         keys = relations * graph.num_entities + entities
-        pairs, place = keys.unique(return_inverse=True)  # type: ignore[no-untyped-call]
+        pairs, inverse = keys.unique(return_inverse=True)  # type: ignore[no-untyped-call]
         parts = [
             self._mix(torch.baddbmm(self.weights["streams.bias.0"], rows, self.weights["streams.weight.0"]))
             for rows in streams(self, graph, pairs % graph.num_entities, pairs // graph.num_entities)
         ]
-        return torch.cat(parts)[place] if parts else self.self_bias.new_zeros(0, self.config.states)
+        return torch.cat(parts)[inverse] if parts else self.self_bias.new_zeros(0, self.config.states)
 
     def _mix(self, first: Tensor) -> Tensor:
         """X [P, D] from the first MLP layer of both streams [2, P, hidden], its tanh still to come."""
@@ -324,13 +324,13 @@ def import_isdea_weights(public: Mapping[str, Tensor]) -> dict[str, Tensor]:
         "maps": torch.stack(by_map, dim=2),
         "map_biases": stacked(("mlp_1", "mlp_2"), "bias") + stacked(("mlp_3", "mlp_4"), "bias"),
     }
-    for place in range(3):
-        both = [{kind: public[f"{m}.linear{place + 1}.{kind}"] for kind in ("weight", "bias")} for m in _STREAM_MLPS]
-        ours[f"streams.weight.{place}"] = torch.stack([m["weight"].T for m in both])
-        ours[f"streams.bias.{place}"] = torch.stack([m["bias"][None] for m in both])
+    for layer in range(3):
+        both = [{kind: public[f"{m}.linear{layer + 1}.{kind}"] for kind in ("weight", "bias")} for m in _STREAM_MLPS]
+        ours[f"streams.weight.{layer}"] = torch.stack([m["weight"].T for m in both])
+        ours[f"streams.bias.{layer}"] = torch.stack([m["bias"][None] for m in both])
         for mine, theirs in _OTHER_MLPS.items():
             for kind in ("weight", "bias"):
-                ours[f"{mine}.{kind}.{place}"] = public[f"{theirs}.linear{place + 1}.{kind}"]
+                ours[f"{mine}.{kind}.{layer}"] = public[f"{theirs}.linear{layer + 1}.{kind}"]
     return {f"weights.{name}": value for name, value in ours.items()}
 
 

@@ -128,8 +128,8 @@ def _first_layer(layer: Layer, queries: Queries, edges: RelationalEdges, keep: n
     small = np.stack([receiver_at, relations, own_at[sources]], axis=1).astype(np.int32)
     small_edges = RelationalEdges(small, len(rows), num_tables * num_weights)
     before = queries.boundary.new_zeros(len(rows), width)  # [A, D]
-    placed = torch.from_numpy(np.searchsorted(rows, every).ravel())
-    before = before.index_put((placed,), queries.boundary.reshape(-1, width), accumulate=True)
+    boundary_rows = torch.from_numpy(np.searchsorted(rows, every).ravel())
+    before = before.index_put((boundary_rows,), queries.boundary.reshape(-1, width), accumulate=True)
     received = aggregate(before[None], layer.weights.reshape(-1, width), before[None], small_edges)[0]
     nothing = before.new_zeros(1, width)
     return _Start(rows, update(nothing, nothing, layer)[0], before + update(before, received, layer))

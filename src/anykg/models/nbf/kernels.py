@@ -5,8 +5,8 @@
 
 States are flat float32 arrays of B * N rows of D floats: query b owns rows b * N to (b + 1) * N. A kernel computes the
 listed `rows` only. Sixteen rows at a time go through aggregation, matrix product and normalisation without leaving the
-core's first cache; nothing of size E x D exists. Work is cut in the same pieces however many threads there are, and
-pieces never write to the same place, so results are the same bits every time. D must be a multiple of 16.
+core's first cache; nothing of size E x D exists. Work is cut into the same pieces for any number of threads, and
+pieces write to disjoint memory, so results are bitwise reproducible. D must be a multiple of 16.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ LANES = 16  # columns of a matrix product kept in registers, for four rows
 @njit(cache=True)
 def stable_order(keys: np.ndarray, order: np.ndarray, count: int) -> np.ndarray:
     """`order` sorted by keys[order], equal keys as they were; keys are below `count`."""
-    place = np.zeros(count + 1, np.int64)
+    next_free = np.zeros(count + 1, np.int64)
     for key in keys:
-        place[key + 1] += 1
+        next_free[key + 1] += 1
     for key in range(count):
-        place[key + 1] += place[key]
+        next_free[key + 1] += next_free[key]
     result = np.empty(len(order), np.int32)
     for item in order:
-        result[place[keys[item]]] = item
-        place[keys[item]] += 1
+        result[next_free[keys[item]]] = item
+        next_free[keys[item]] += 1
     return result
 
 
@@ -350,8 +350,8 @@ def layer_kernels(width: int) -> LayerKernels:
             query, piece = task // pieces, task % pieces
             begin, length = bounds[query], bounds[query + 1] - bounds[query]
             table, base = np.int64(tables[query]) * num_weights, query * count
-            for place in range(begin + length * piece // pieces, begin + length * (piece + 1) // pieces):
-                row = np.int64(rows[place])
+            for i in range(begin + length * piece // pieces, begin + length * (piece + 1) // pieces):
+                row = np.int64(rows[i])
                 node = row - base
                 state = load(states, row * D, D)
                 grad = load(grad_states, row * D, D)

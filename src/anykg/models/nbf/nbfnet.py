@@ -105,7 +105,7 @@ class NBFNet(BellmanFordPredictor):
     def encode(self, graph: KnowledgeGraph, seed: int = 0) -> Encoded:
         if self.config.relation_vectors == "trained":
             return self._encode_trained(graph)
-        # As spread as a freshly initialised table, and in the model's place and type.
+        # The variance of a freshly initialised table; the device and dtype of the model.
         size = (self.config.layers + 1, 2 * graph.num_relations, self.config.width)
         drawn = torch.randn(size, generator=torch_generator(seed, "relation vectors")).to(self.vectors)
         edges = graph.derive(entity_graph)

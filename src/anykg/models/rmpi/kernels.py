@@ -90,12 +90,12 @@ def enclose_reference(around: Around, triplets: np.ndarray, drop: float = 0.0, s
                 if other != apart and other in inside:
                     linked.setdefault(other, []).append((k, key, e))
             neighbours += [other for other in linked if other not in (u, v, *neighbours)]
-            place = {other: roots[c] + 2 + i for i, other in enumerate(neighbours)}
-            place |= {root: roots[c] + side, apart: roots[c] + 1 - side}
+            row_of = {other: roots[c] + 2 + i for i, other in enumerate(neighbours)}
+            row_of |= {root: roots[c] + side, apart: roots[c] + 1 - side}
             direct.append(len(links))
             for other, between in linked.items():
                 links.append((len(entries), len(entries) + len(between)))
-                ends.append((roots[c] + side, place[other]))
+                ends.append((roots[c] + side, row_of[other]))
                 entries += between
             rows.append(len(entries))
         for entity in neighbours:
@@ -130,8 +130,8 @@ def _keys(around: Around, triplets: np.ndarray) -> np.ndarray:
 
 def _listed(around: Around, entity: int) -> list[tuple[int, int, int]]:
     """(other, column, edge) of the triplets around an entity."""
-    place = slice(around.offsets[entity], around.offsets[entity + 1])
-    columns = (part[place].tolist() for part in (around.other, around.column, around.edge))
+    span = slice(around.offsets[entity], around.offsets[entity + 1])
+    columns = (part[span].tolist() for part in (around.other, around.column, around.edge))
     return list(zip(*columns, strict=True))
 
 
@@ -145,7 +145,7 @@ def _within(near: list[set[int]], root: int, apart: int) -> set[int]:
 def _weight(seed: np.uint64, salt: np.uint64, candidate: int, edge: int, drop: float) -> float:
     """The weight of a triplet in a candidate's subgraph: the same wherever it is met, so a hash and no generator.
 
-    The candidate is known by itself and not by its place, so that a batch can be scored in parts.
+    It depends on the candidate itself, not on its index, so that a batch can be scored in parts.
     """
     if drop == 0.0:
         return 1.0
@@ -209,7 +209,7 @@ def _enclose(
     """The parts of `Enclosed` and the numbers of the entries' triplets, with room to spare, and how much is used."""
     count, entities, facts = len(triplets), len(offsets) - 1, len(edge) // 2
     from_u, from_v = np.zeros(entities, np.int32), np.zeros(entities, np.int32)
-    seen, place = np.zeros(entities, np.int32), np.zeros(entities, np.int64)
+    seen, row_of = np.zeros(entities, np.int32), np.zeros(entities, np.int64)
     neighbours = np.empty(entities, np.int64)
     rows = np.zeros(16 * count + 1, np.int64)
     columns, edges = np.empty(256 * count, np.int32), np.empty(256 * count, np.int32)
@@ -259,11 +259,11 @@ def _enclose(
                     continue
                 if i == begin or other[i - 1] != x:
                     if x != root and seen[x] != stamp:
-                        seen[x], place[x] = stamp, roots[c] + 2 + met
+                        seen[x], row_of[x] = stamp, roots[c] + 2 + met
                         neighbours[met] = x
                         met += 1
                     links[2 * num_links] = size
-                    ends[2 * num_links], ends[2 * num_links + 1] = own, own if x == root else place[x]
+                    ends[2 * num_links], ends[2 * num_links + 1] = own, own if x == root else row_of[x]
                     num_links += 1
                 columns[size] = column[i]
                 edges[size] = edge[i]

@@ -53,14 +53,14 @@ def _trade(one: np.ndarray, two: np.ndarray, owner: np.ndarray, pool: np.ndarray
         pool[i], pool[j] = pool[j], pool[i]
     taken = 0
     for values, mine in ((one, 1), (two, 2)):
-        for place in range(len(values)):
-            if owner[values[place]] == mine:
-                owner[values[place]] = 0
-                values[place] = -pool[taken] - 1
+        for i in range(len(values)):
+            if owner[values[i]] == mine:
+                owner[values[i]] = 0
+                values[i] = -pool[taken] - 1
                 taken += 1
     for values in (one, two):
-        for place in range(len(values)):
-            if values[place] < 0:
-                values[place] = -values[place] - 1
+        for i in range(len(values)):
+            if values[i] < 0:
+                values[i] = -values[i] - 1
             else:
-                owner[values[place]] = 0
+                owner[values[i]] = 0

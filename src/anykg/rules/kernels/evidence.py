@@ -137,7 +137,7 @@ def _add(
     row: int,
     following: np.ndarray,
     blocks: np.ndarray,
-    place: int,
+    length_index: int,
     directions: int,
     pattern: int,
     body: int,
@@ -150,9 +150,9 @@ def _add(
         kind = asked.relations[row]
         choice = 1 if kind == blocks[0] else 2 if kind == blocks[1] else 3 if kind == blocks[2] else 0
         shape = (directions * PATTERNS + pattern) * CHOICES + choice
-        if columns.groundings[place, shape] >= 0:
-            out[row, columns.groundings[place, shape]] += 1
-        to = columns.shares[place, shape]
+        if columns.groundings[length_index, shape] >= 0:
+            out[row, columns.groundings[length_index, shape]] += 1
+        to = columns.shares[length_index, shape]
         if to >= 0:
             low, high = rules.offsets[body], rules.offsets[body + 1]
             rule = low + np.searchsorted(rules.heads[low:high], kind)

@@ -56,8 +56,8 @@ def item_rules(
     together, touched = np.zeros(len(items.relation), np.int64), np.empty(len(items.relation), np.int64)
     heads, bodies = np.empty(1 << 12, np.int32), np.empty(1 << 12, np.int32)
     supports, size = np.empty(1 << 12, np.float32), 0
-    for place in range(len(wanted)):
-        head = wanted[place]
+    for i in range(len(wanted)):
+        head = wanted[i]
         low, high = items.item_offsets[head], items.item_offsets[head + 1]
         total, count = high - low, 0
         step, looked = stride(total), min(high - low, sampled)

@@ -115,8 +115,8 @@ def step_two(adjacent: Adjacency, start: int, count: int, relation: int, buffers
     """Entities after two steps, given `count` after one; and how many facts were read."""
     buffers.tick[0] += 1
     tick, found, work = buffers.tick[0], 0, 0
-    for place in range(count):
-        middle = buffers.first[place]
+    for i in range(count):
+        middle = buffers.first[i]
         low, high = range_of(adjacent, middle, relation)
         work += high - low + 4
         for at in range(low, high):
@@ -138,8 +138,8 @@ def step_three(adjacent: Adjacency, start: int, count: int, relation: int, buffe
     """Entities after three steps, given `count` after two. Keeps what `step_two` found, all but its marks."""
     buffers.tick[0] += 1
     tick, found, work = buffers.tick[0], 0, 0
-    for place in range(count):
-        middle = buffers.second[place]
+    for i in range(count):
+        middle = buffers.second[i]
         before = buffers.before[middle]
         low, high = range_of(adjacent, middle, relation)
         work += high - low + 4
@@ -307,8 +307,8 @@ def count_bodies(
             reached = buffers.first
             if two == NONE:
                 buffers.tick[0] += 1
-                for place in range(found):
-                    buffers.mark[reached[place]] = buffers.tick[0]
+                for i in range(found):
+                    buffers.mark[reached[i]] = buffers.tick[0]
             else:
                 found, more = step_two(adjacent, start, found, two, buffers)
                 reached, work = buffers.second, work + more
@@ -333,8 +333,8 @@ def count_bodies(
                     held[relation] += 1
         while size + count > len(rows):
             rows = np.concatenate((rows, np.empty_like(rows)))
-        for place in range(count):
-            relation = touched[place]
+        for i in range(count):
+            relation = touched[i]
             if held[relation]:
                 rows[size, 0], rows[size, 1] = body, relation
                 rows[size, 2], rows[size, 3] = held[relation], partial[relation]
@@ -348,8 +348,8 @@ def joined_pairs(adjacent: Adjacency, body: np.ndarray, most: int) -> np.ndarray
     """The pairs [P, 2] that a path of up to three steps [3] joins; `most` + 1 of them if there are more."""
     buffers = scratch(len(adjacent.offsets) - 1)
     pairs, size = np.empty((1 << 10, 2), np.int64), 0
-    for place in range(adjacent.start_offsets[body[0]], adjacent.start_offsets[body[0] + 1]):
-        start = adjacent.starts[place]
+    for i in range(adjacent.start_offsets[body[0]], adjacent.start_offsets[body[0] + 1]):
+        start = adjacent.starts[i]
         found, reached = step_one(adjacent, start, body[0], buffers), buffers.first
         if body[1] != NONE:
             found, _ = step_two(adjacent, start, found, body[1], buffers)

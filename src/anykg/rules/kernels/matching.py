@@ -4,7 +4,7 @@ A backtracking join over sorted arrays. Facts are kept in four orders, each with
 that the facts that fit the variables bound so far are one range whatever is bound. Variables are numbered together, the
 entities first; equal values are refused among entities and among relations. `plan` [L, 5] says for every atom, in the
 order of the join: which order of the facts, how many of its columns are bound, and the variables of its columns.
-The search keeps its place in `Cursor`, so that it can be read in parts.
+The state of the search is kept in `Cursor`, so that matches can be read in batches.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class FactIndex(NamedTuple):
 
 
 class Cursor(NamedTuple):
-    """Where a search is; changed as it goes on."""
+    """The state of a search, updated as it advances."""
 
     values: np.ndarray  # int32 [V]: the value of each variable, UNBOUND for none
     position: np.ndarray  # int64 [L]: the next fact to try at each atom
@@ -43,10 +43,10 @@ def fact_index(triplets: np.ndarray, num_entities: int, num_relations: int) -> F
     size = max(num_entities, num_relations)
     facts = np.empty((len(ORDERS), len(triplets), 3), np.int32)
     offsets = np.empty((len(ORDERS), size + 1), np.int64)
-    for place, columns in enumerate(ORDERS):
+    for order, columns in enumerate(ORDERS):
         ordered = triplets[:, columns]
-        facts[place] = ordered[np.lexsort(ordered.T[::-1])]
-        offsets[place] = np.searchsorted(facts[place][:, 0], np.arange(size + 1))
+        facts[order] = ordered[np.lexsort(ordered.T[::-1])]
+        offsets[order] = np.searchsorted(facts[order][:, 0], np.arange(size + 1))
     return FactIndex(facts, offsets)
 
 
@@ -120,7 +120,7 @@ def _open(index: FactIndex, step: np.ndarray, cursor: Cursor, level: int) -> Non
 
 @njit(cache=True)
 def _bisect(facts: np.ndarray, column: int, low: int, high: int, value: int) -> int:
-    """The first place in low:high whose column is `value` or more."""
+    """The first row in low:high whose column is at least `value`."""
     while low < high:
         middle = (low + high) // 2
         if facts[middle, column] < value:

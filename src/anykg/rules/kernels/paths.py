@@ -117,8 +117,8 @@ def _set_facts(facts: _Facts, own: np.ndarray, start: int, n: int) -> None:
     for row in own:
         facts.has_fact[row[1]] = True
         if row[2] != start:
-            place = np.int64(row[1]) * n + row[2]
-            facts.bits[place >> 6] |= np.uint64(1) << np.uint64(place & 63)
+            position = np.int64(row[1]) * n + row[2]
+            facts.bits[position >> 6] |= np.uint64(1) << np.uint64(position & 63)
             facts.between[row[2]] += 1
 
 
@@ -187,9 +187,9 @@ def _count_shared(seen: _Seen, facts: _Facts, counts: np.ndarray) -> None:
             for j in range(2):
                 kind = np.int64(seen.shared[pattern, end, j])
                 if kind >= 0:
-                    place = kind * n + end
+                    position = kind * n + end
                     row[IMPLIED] -= 1
-                    row[SUPPORT] -= np.int64((facts.bits[place >> 6] >> np.uint64(place & 63)) & np.uint64(1))
+                    row[SUPPORT] -= np.int64((facts.bits[position >> 6] >> np.uint64(position & 63)) & np.uint64(1))
                     row[PARTIAL] -= facts.has_fact[kind]
                 seen.shared[pattern, end, j] = _UNSEEN
         seen.num_reached[pattern] = 0

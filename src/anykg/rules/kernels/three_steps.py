@@ -207,8 +207,8 @@ def _by_second(entries: Entries, r: int, work: Work) -> Entries:
             count += size[kind[group]]
         for group in range(at, stop):
             for i in range(bounds[group], bounds[group + 1]):
-                place = position[partners[i]]
-                other[place], gap[place] = own[group], gaps[i]
+                to = position[partners[i]]
+                other[to], gap[to] = own[group], gaps[i]
                 position[partners[i]] += 1
         at = stop
     begin[groups] = count
