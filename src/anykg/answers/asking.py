@@ -1,4 +1,4 @@
-"""The best answers to many questions, asked a slice at a time, here or on a cluster."""
+"""The best answers to many questions, computed in slices, locally or on a cluster."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from anykg.progress import Progress, after, ignore
 
 
 class Asked(NamedTuple):
-    """How the questions of all slices are asked."""
+    """Settings shared by all slices of the questions."""
 
     k: int
     known: bool
     limits: Limits
     hidden: np.ndarray | None
-    """Rows of facts that are hidden."""
+    """Rows of the hidden facts."""
 
 
 def ask_many(
@@ -39,7 +39,7 @@ def ask_many(
     """As `best_answers` of the subject, without the facts at rows `hidden`, with slices of the questions as parts."""
     distinct = deduplicate(questions)
     order = asking_order(distinct.questions)
-    if budget_of(subject.graph, subject.budget, subject.model) is not None:  # those about an entity share what is read
+    if budget_of(subject.graph, subject.budget, subject.model) is not None:  # group by entity, which share what is read
         order = order[np.lexsort(np.sort(distinct.questions[order][:, [HEAD, TAIL]], axis=1).T[::-1])]
     slices = [order[start : start + SLICE] for start in range(0, len(order), SLICE)]
     parts = [(distinct.questions[rows],) for rows in slices]

@@ -1,8 +1,8 @@
-"""Which known facts does the rest of the graph contradict?
+"""Find known facts that the rest of the graph contradicts.
 
 Every fact is hidden once and judged by the others (`answers.plausibility`). The least plausible ones are listed with a
-reason: a property of the relation that the fact violates (`graph.schema`), an entity of an unusual kind, or how far
-down its end stands among the answers the rest of the graph predicts; and with what was expected instead.
+reason: a property of the relation that the fact violates (`graph.schema`), an entity of an unusual kind, or a low rank
+among the answers that the rest of the graph predicts; and with the answer that was expected instead.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ NEGATIVES = 3_000
 RARE_KIND = 0.05
 """Share of the entities at an end below which a kind is unusual there."""
 FAR_DOWN = 10
-"""Rank beyond which an answer is unexpected, where there is another reason besides."""
+"""Rank beyond which an answer is unexpected, if there is another reason too."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -51,7 +51,7 @@ class Audit(Result):
 
     frame: pl.DataFrame
     log_odds: np.ndarray
-    """Of all facts of the graph, in its order."""
+    """The plausibility of all facts of the graph, in its order."""
     seconds: float
 
     def to_polars(self) -> pl.DataFrame:
@@ -125,7 +125,7 @@ def audit(
 
 
 def default_minutes(graph: KnowledgeGraph) -> float:
-    """The time an audit takes unless told otherwise: 1 minute, and 1 more for every 15,000 facts, up to 20."""
+    """The default time of an audit: 1 minute, and 1 more for every 15,000 facts, up to 20."""
     return min(1 + len(graph) / 15_000, 20.0)
 
 
@@ -155,7 +155,7 @@ def _table(graph: KnowledgeGraph, found: Plausibility, rows: np.ndarray) -> pl.D
 
 
 class _Reasons:
-    """Says in words what is wrong with a fact."""
+    """Describes what is wrong with a fact."""
 
     def __init__(self, graph: KnowledgeGraph) -> None:
         self.graph = graph
@@ -218,7 +218,7 @@ class _Reasons:
         return told
 
     def _kinds_at(self, relation: int, column: int) -> np.ndarray:
-        """How many entities of each kind stand at an end."""
+        """How many entities of each kind occur at an end."""
         key = (relation, column)
         if key not in self.shares:
             at = np.unique(self.graph.triplets[self.graph.triplets[:, RELATION] == relation, column])

@@ -4,8 +4,8 @@ Intervals are 95% prediction intervals: the range for the same figure on as many
 from resampling the hidden facts twice, once for this check and once for the other; the questions about one fact stay
 together. A true fact that is missing from the graph counts as a wrong answer, so a check errs on the strict side.
 
-Beside the model, popularity and PageRank are asked for the same facts: a model that does not beat them is of no use on
-this graph. A model that was fitted to the graph is judged by what it was asked while it was made.
+Popularity and PageRank are asked for the same facts as baselines: a model that does not beat them is useless on this
+graph. A model that was fitted to the graph is judged by the facts that were hidden while it was fitted.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ DOMINANT = 0.5
 """Share of the facts in one relation above which it dominates the figures."""
 FLOORS = ("popularity", "pagerank")
 MOST_HIDDEN = 0.2
-"""Share of the facts hidden at once, at most, to see what fitting brings."""
+"""Upper bound on the share of the facts hidden at once to measure the effect of fitting."""
 
 
 def check(
@@ -74,9 +74,9 @@ def check(
         task: Ask for entities ("node") or for relations ("relation").
         facts: Number of facts to hide; by default 500 for entities and 100 for relations.
         seed: Draws the facts.
-        name: What to call the model.
+        name: The display name of the model.
         floors: Ask popularity and PageRank too.
-        fit: Also fit a model for so many minutes to the graph without the hidden facts, to see what that brings.
+        fit: Also fit a model for this many minutes to the graph without the hidden facts, to see how much that helps.
         budget: How many facts near the entities of a question are read to answer it, as in `predict`.
         missing: Share of all true facts that probabilities take to be missing from the graph; by default what its most
             reliable rule suggests, or a tenth.
@@ -192,7 +192,7 @@ def _after_fitting(
     minutes: float,
     seed: int,
 ) -> Part:
-    """How a model fitted to the rest of the facts does on the hidden ones."""
+    """The metrics of a model fitted to the other facts on the hidden ones."""
     from anykg.answers.fit import fit
 
     [(rest, _)] = rounds
@@ -201,7 +201,7 @@ def _after_fitting(
 
 
 def _floors_of(model: Mixture, task: Target) -> tuple[Part, ...]:
-    """How the floors did on the facts that were hidden while a model was fitted."""
+    """The metrics of the baselines on the facts that were hidden while a model was fitted."""
     prefix, hidden = ("relation_", "hidden_relation") if task == "relation" else ("", "hidden")
     facts = len(torch.unique(getattr(model, f"{hidden}_questions"), dim=0)) // (1 if prefix else 2)
     rows = {row["component"]: row for row in model.config.table}

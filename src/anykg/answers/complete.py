@@ -4,10 +4,10 @@ Each relation is asked about from the end with fewer entities, which takes the f
 answers to each: (?, r, t) for every known tail, or (h, r, ?) for every known head. A fact neither of whose ends is
 known with its relation is never proposed. If heads are given, (h, r, ?) is asked for each of them and every relation.
 
-Probabilities are learnt by hiding facts and proposing facts for the rest (`answers.proposals`), if a share `missing` of
-all facts is not in the graph. Models answer "what is the capital of France" with a second capital; that nobody has two
-follows from how many facts entities have (`answers.missing`). A relation that goes one way is not answered backwards,
-and of a symmetric relation a fact stands for its mirror image as well.
+Probabilities are learnt by hiding facts and proposing facts for the rest (`answers.proposals`), assuming that a share
+`missing` of all facts is not in the graph. Models answer "what is the capital of France" with a second capital; the
+numbers of facts that entities have show that no country has two (`answers.missing`). Opposites of facts of one-way
+relations are not proposed, and a fact of a symmetric relation represents its mirror image as well.
 
 Questions are asked in the order of their relations, a slice at a time, here or on a cluster (`answers.work`), and only
 the best facts are kept: an interrupted run resumes at the last slice and ends with the same facts.
@@ -47,26 +47,26 @@ from anykg.progress import Progress, ignore
 
 SAVE_SECONDS = 20.0
 PROBE = 8
-"""Questions that are timed for the estimate."""
+"""Questions timed for the estimate."""
 PER_QUESTION = 200
-"""Answers to a question that are looked at."""
+"""Answers to a question that are considered."""
 POOL = 20
-"""Times as many facts are kept where limits by relation or entity will drop some."""
+"""Factor of additional facts kept if limits by relation or entity will drop some."""
 CHECKED = 2000
-"""Questions about hidden facts that calibrate a model that was not calibrated before."""
+"""Hidden facts asked about to calibrate a model without a calibration."""
 
 
 class Estimate(NamedTuple):
-    """How much work there is."""
+    """An estimate of the work."""
 
     questions: int
     """In all."""
     done: int
-    """By an earlier run that was interrupted."""
+    """Questions done by an earlier, interrupted run."""
     seconds: float
-    """Estimate for the rest."""
+    """Estimated time for the rest."""
     calibration_seconds: float = 0.0
-    """Estimate for the check that makes probabilities of scores; 0 if there is one already."""
+    """Estimated time for the check that calibrates the model; 0 if it is calibrated."""
 
 
 @dataclass(frozen=True)
@@ -171,7 +171,7 @@ def complete(
             the model's score plus the logarithm of the chance that a fact is missing, as column `score`.
         missing: Share of all facts that is assumed to be missing.
         budget: How many facts near the entities of a question are read to answer it, as in `predict`.
-        state: A file that keeps what was found, so that an interrupted run can be resumed.
+        state: A checkpoint file, from which an interrupted run resumes.
         cluster: Address of a Ray cluster to work on: "auto", HOST:PORT, or "local" for all cores of this machine.
         announce: Called with an estimate of the work before it starts.
         progress: Called with (done, total) questions.
@@ -221,7 +221,7 @@ def _judging(
     cluster: Cluster | None,
     announce: Callable[[Estimate], None] | None,
 ) -> Judging:
-    """Say how long it will take, and calibrate the model if it is not."""
+    """Announce the estimated time, and calibrate the model if needed."""
     model, graph = subject.model, subject.graph
     kept = None
     if calibrated:
@@ -279,7 +279,7 @@ def propose(subject: Subject, judging: Judging, asked: np.ndarray) -> Arrays:
     """The best new facts [A, 3] among the answers to a slice of questions, and their probabilities or scores [A]."""
     graph = subject.graph
     best = subject.best_answers(asked, k=PER_QUESTION)
-    columns = np.argmin(asked, axis=1)[best.questions]  # -1 is what is asked for
+    columns = np.argmin(asked, axis=1)[best.questions]  # -1 marks the open column
     if judging.calibration is None:
         start, end = ends(graph, best, columns, judging.missing)
         values = best.scores + np.log(np.where(np.isnan(start), end, start))
@@ -310,7 +310,7 @@ def _seconds(subject: Subject, asked: np.ndarray) -> float:
     if not len(asked):
         return 0.0
     some = asked[np.linspace(0, len(asked) - 1, min(PROBE, len(asked))).astype(int)]
-    subject.best_answers(some[:1])  # kernels are loaded by the first
+    subject.best_answers(some[:1])  # the first call loads the kernels
     started = time.monotonic()
     subject.best_answers(some)
     return (time.monotonic() - started) / len(some) * len(asked)
@@ -327,7 +327,7 @@ def _save(path: Path, found: _Found, made_for: str) -> None:
 
 
 def _load(path: Path | None, made_for: str) -> _Found | None:
-    """What was found before, if it was for the same work."""
+    """The state of an earlier run, if it was for the same work."""
     if path is None or not path.exists():
         return None
     try:

@@ -120,7 +120,7 @@ def evaluate(
         ties: How tied candidates count: realistic, optimistic, pessimistic, random or rounded.
         seed: Draws the negatives.
         limit: Only a seeded sample of this many test triplets.
-        name: What to call the model.
+        name: The display name of the model.
         progress: Called with (done, total) questions.
     """
     if ties is not None and ties not in list(Ties):

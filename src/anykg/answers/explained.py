@@ -1,4 +1,4 @@
-"""Why a model believes a fact, by name: see `anykg.answers.explain` for how explanations are found."""
+"""Explain facts by name: see `anykg.answers.explain` for how explanations are found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hide facts of a graph and ask for them back.
+"""Hide facts of a graph and ask a model for them.
 
 A few facts are hidden at a time, so that the rest stays like the graph; small graphs take several rounds. No entity
 and no relation is left without facts. A hidden fact is ranked as in the `full` protocol: among all entities (or
@@ -29,7 +29,7 @@ from anykg.progress import Progress, after, ignore
 from anykg.seeds import generator
 
 SHARE = 0.05
-"""Of the facts, hidden at a time."""
+"""Share of the facts hidden at a time."""
 TOP = 10
 """Answers to each question that probabilities are fitted to."""
 
@@ -121,7 +121,7 @@ def _draw(graph: KnowledgeGraph, before: np.ndarray, count: int, rng: np.random.
 
 
 class Hiding(NamedTuple):
-    """What all parts of a check have in common."""
+    """Settings shared by all parts of a check."""
 
     rounds: list[np.ndarray]
     """Rows of the hidden facts of each round."""

@@ -1,4 +1,4 @@
-"""What the public functions take: graphs, models and names in any of their forms."""
+"""Convert the arguments of the public functions: graphs, models and names in any of their forms."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def graph_of(source: GraphLike, name: str | None = None, **reading: Any) -> tupl
 
 
 def model_of(model: ModelLike, name: str | None = None, *, trust: bool = False) -> tuple[LinkPredictor, str]:
-    """The model that `model` stands for, and what to call it."""
+    """The model that `model` stands for, and its display name."""
     if isinstance(model, LinkPredictor):
         return model, name or model.loaded_as or type(model).__name__
     return load_model(model, trust=trust), name or str(model)

@@ -1,4 +1,4 @@
-"""Triples that a person rejected: read from a list or a file, and found in a graph by name."""
+"""Read rejected triples from a list or a file, and look them up in a graph by name."""
 
 from __future__ import annotations
 

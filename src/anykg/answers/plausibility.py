@@ -1,9 +1,9 @@
-"""How plausible the known facts of a graph are, each judged by the others.
+"""Estimate how plausible the known facts of a graph are, each judged by the others.
 
-The facts are hidden in folds. On the rest of the graph ComplEx is fitted, rules are mined and the schema is taken; each
-says how well it would have predicted a hidden fact, from either end. A small network turns these figures into the odds
-that a fact is right: it is trained to tell hidden facts from the same facts with one end redrawn among entities of the
-same kind, so nothing needs to be labelled. It never judges a fold it was trained on.
+The facts are hidden in folds. On the rest of the graph ComplEx is fitted, rules are mined and the schema is computed;
+each gives features of how well it predicts a hidden fact, from either end. A small network turns the features into the
+odds that a fact is right: it is trained to distinguish hidden facts from the same facts with one end redrawn among
+entities of the same kind, so no labels are needed. It never judges a fold it was trained on.
 """
 
 from __future__ import annotations
@@ -33,24 +33,24 @@ from anykg.seeds import generator, torch_generator
 SCORES_AT_ONCE = 1 << 22
 NO_BETTER = -1
 TRIES = 50
-"""Draws of another entity before a fact is left as it is."""
+"""Draws of another entity before a fact is left unchanged."""
 WALKS = 100
-"""Facts of an entity that are followed to see how two entities are joined."""
+"""Upper bound on the facts of an entity that are followed to find how two entities are connected."""
 EPOCHS = 12
 WIDTH = 32
 RELATION_WIDTH = 8
 STEPS = 3
-"""Of a fold: fit ComplEx, mine rules, take the figures."""
+"""Steps of a fold: fit ComplEx, mine rules, compute features."""
 
 
 class Effort(NamedTuple):
-    """How much work each fold is."""
+    """The amount of work per fold."""
 
     complex_seconds: float | None
     rules_seconds: float | None
     """None for a fixed number of passes and rounds: the result then depends on the seed alone."""
     negatives: int
-    """Facts of the fold that are also corrupted, twice each, to train on."""
+    """Facts of the fold that are also corrupted, twice each, as training data."""
     epochs: int = 1000
     """Passes of ComplEx, at most."""
 
@@ -67,7 +67,7 @@ class Plausibility:
 
 @dataclass(frozen=True, eq=False)
 class _Models:
-    """What is fitted to the rest of a fold."""
+    """The models fitted to the rest of a fold."""
 
     graph: KnowledgeGraph
     scorers: list[tuple[LinkPredictor, Any]]
@@ -78,7 +78,7 @@ class _Models:
 
 
 class _Fold(NamedTuple):
-    """The figures of one fold."""
+    """The features of one fold."""
 
     rows: np.ndarray
     figures: np.ndarray
@@ -91,7 +91,7 @@ class _Fold(NamedTuple):
 
 
 class _Folds(NamedTuple):
-    """What all folds have in common."""
+    """Data shared by all folds."""
 
     folds: int
     effort: Effort
@@ -107,9 +107,9 @@ def plausibility(
     cluster: Cluster | None = None,
     progress: Progress = ignore,
 ) -> Plausibility:
-    """Judge every fact of a graph by the rest, `folds` times another part of the facts.
+    """Judge every fact of a graph by the others, hiding the facts in `folds` parts.
 
-    Finished folds are kept in the user's cache until all are done.
+    Finished folds are cached until all are done.
     """
     steps = folds * STEPS + 1
     subject, common = Subject(graph), _Folds(folds, effort, seed)
@@ -132,7 +132,7 @@ def plausibility(
 
 
 def fold_part(subject: Subject, common: _Folds, number: int) -> Arrays:
-    """Hide a fold, fit to the rest, and take the figures of the fold."""
+    """Hide a fold, fit to the rest, and compute the features of the fold."""
     graph, (folds, effort, seed) = subject.graph, common
     rows = np.sort(generator(seed, "audit").permutation(len(graph))[number::folds])
     models = _fitted(graph, rows, effort, seed, subject.progress)
@@ -192,7 +192,7 @@ def _figures_of_fold(
 def _figures(
     graph: KnowledgeGraph, models: _Models, facts: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """What is read of facts [F, 3]: figures [F, K]; ranks [F, 2], the best others [F, 2] and fits [F, 3] besides."""
+    """Features [F, K] of facts [F, 3]; also ranks [F, 2], the best other answers [F, 2] and schema fits [F, 3]."""
     heads, relations, tails = facts.T
     columns: list[np.ndarray] = []
     ranks, expected = np.empty((len(facts), 2), np.float32), np.empty((len(facts), 2), np.int64)
@@ -225,7 +225,7 @@ def _figures(
 
 
 class _OneEnd(NamedTuple):
-    """How a model predicts the tails of facts [F]."""
+    """Predictions of the tails of facts [F]."""
 
     score: np.ndarray
     relative: np.ndarray
@@ -294,7 +294,7 @@ def _relation_score(model: LinkPredictor, encoded: Any, facts: np.ndarray) -> np
 
 
 class _Judge(nn.Module):
-    """Log-odds of figures [B, K] and relations [B]."""
+    """Log-odds from features [B, K] and relations [B]."""
 
     def __init__(self, figures: int, relations: int, random: torch.Generator) -> None:
         super().__init__()
@@ -341,7 +341,7 @@ def _judged(graph: KnowledgeGraph, folds: list[_Fold], seed: int) -> np.ndarray:
 
 
 class _Standardised:
-    """Figures with mean 0 and deviation 1, outliers cut."""
+    """Standardise features, with outliers clipped."""
 
     def __init__(self, figures: np.ndarray) -> None:
         self.mean, self.deviation = figures.mean(0), figures.std(0) + 1e-6

@@ -75,7 +75,7 @@ def predict(
         strict: Raise at the first of several questions that cannot be asked, instead of listing them in `skipped`.
         budget: How many facts near the entities of a question are read to answer it, 0 for all. By default all facts of
             graphs up to 2,000,000 facts, and 200,000 of larger ones, unless the model passes no messages; a warning
-            says so. Entities outside are no answers.
+            says so. Entities outside cannot be answers.
         model: A model, the name of a shipped one, a folder, or a hub id.
         cluster: Address of a Ray cluster to ask on: "auto", HOST:PORT, or "local" for all cores of this machine.
         progress: Called with (done, total) questions.
@@ -136,7 +136,7 @@ def _note(
 
 
 def outgrown(model: LinkPredictor, graph: KnowledgeGraph) -> list[str]:
-    """A sentence for every component of a fitted model that does not know all names of the graph."""
+    """A warning for every component of a fitted model that does not know all names of the graph."""
     found = model.unknown_to(graph) if isinstance(model, Mixture) else {}
     return [
         f"{name} does not know {entities:,} of the entities and {relations:,} of the relations, which came after it "
@@ -166,7 +166,7 @@ def probabilities(
 
     Of an answer that is not known: the probability that an answer is missing, times that of this one if so.
     """
-    columns = np.argmin(asked, axis=1)  # -1 is what is asked for
+    columns = np.argmin(asked, axis=1)  # -1 marks the open column
     chances = chance_of_answer(graph, asked)
     result, present = np.zeros(len(best.scores), np.float32), chances.copy()
     tasks: list[tuple[Target, np.ndarray]] = [("relation", columns == RELATION), ("node", columns != RELATION)]

@@ -1,4 +1,4 @@
-"""What a graph says of its relations, as a result: see `anykg.graph.schema` for how it is found."""
+"""The schema of a graph as a result of the public API; `anykg.graph.schema` computes it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 SHOWN = 50
-"""Relations that a terminal shows."""
+"""Number of relations shown in a terminal."""
 SHOWN_KINDS = 10
 COLUMNS = {
     "relation": pl.String,

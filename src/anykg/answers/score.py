@@ -1,6 +1,6 @@
-"""How plausible given facts are: a score, a probability, and the rank of each end among all entities.
+"""Score given facts: a score, a probability, and the rank of each end among all entities.
 
-A fact that the graph has is scored on the graph without it; otherwise the model would see what it is asked about. Known
+A fact that the graph has is scored on the graph without it, so that the model does not see the answer. Known
 facts are left out in groups of at most 5% of the graph, so that what is left stays like the graph. Probabilities are
 those that `predict` states: of the tail as an answer to (head, relation, ?), and of the head as one to (?, relation,
 tail).
@@ -29,7 +29,7 @@ from anykg.models.store import DEFAULT_MODEL
 from anykg.progress import Progress, after, ignore
 
 SHARE = 0.05
-"""Of the facts, left out at a time."""
+"""Share of the facts left out at a time."""
 
 
 def score(

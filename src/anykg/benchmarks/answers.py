@@ -1,7 +1,7 @@
-"""What fitting to a graph brings: `anykg fit` beside the zero-shot model, its components and PyKEEN, by minutes.
+"""Benchmark of fitting: `anykg fit` against the zero-shot model, its components and PyKEEN, by minutes.
 
-A cell is a graph, a number of minutes and a system, kept as one line as soon as it is done, so that the same command
-goes on where it was stopped. PyKEEN is trained once for the longest of the minutes, and measured at each. Figures are
+A cell is a graph, a number of minutes and a system, written as one line as soon as it is done, so that the same command
+resumes an interrupted run. PyKEEN is trained once for the longest of the minutes, and measured at each. Figures are
 for both ends of the same seeded sample of test facts, ranked among all entities, all known facts filtered.
 
 Calibration compares the stated probability of first answers with how many are right, for relations and directions with
@@ -52,7 +52,7 @@ GRAPHS = (
 MINUTES = (2.0, 1.0, 5.0)
 SYSTEMS = ("zero-shot", "fit", *pykeen_baselines.NAMES)
 LIMIT = 1000
-"""Test facts asked about; a sample where there are more."""
+"""Upper bound on test facts; a sample if there are more."""
 FEWEST = 50
 """Test facts of a relation and direction whose calibration is reported."""
 
@@ -81,7 +81,7 @@ def run(
             keys = [part for part in keys if _find(read_cells(path), part) is None]
             found = _cells(system, load_task(name, data_dir), [part["minutes"] for part in keys], limit, tell)
             for part, figures in zip(keys, found, strict=True):
-                with claimed(path.parent, wait=True):  # others may have added theirs
+                with claimed(path.parent, wait=True):  # other processes may have added cells
                     write_cells(path, [*read_cells(path), part | figures], experiment=NAME)
         done = _find(read_cells(path), key)
         assert done is not None
@@ -89,7 +89,7 @@ def run(
 
 
 def _key(name: str, minutes: float, system: str, limit: int) -> dict[str, Any]:
-    """What a cell is found by; zero-shot does not depend on the minutes."""
+    """The key of a cell; zero-shot does not depend on the minutes."""
     return {"graph": name, "minutes": 0.0 if system == "zero-shot" else minutes, "system": system, "limit": limit}
 
 
@@ -245,7 +245,7 @@ CALIBRATIONS = {
     ("fit", "calibration"): "fitted",
     ("fit", "calibration_suggested"): "fitted, missing share suggested by the graph",
 }
-"""Which calibrations are shown, by system and key of a cell."""
+"""The calibrations shown, by system and key of a cell."""
 
 
 def _calibration_lines(cells: list[dict[str, Any]], graphs: list[str]) -> list[str]:

@@ -23,12 +23,12 @@ from anykg.seeds import generator
 
 Kind = Literal["transductive", "inductive", "fully-inductive"]
 HELD_OUT = 0.1
-"""The share of each side's triplets that is validated on or asked."""
+"""The share of each side's triplets for validation or testing."""
 
 
 @dataclass(frozen=True)
 class Dropped:
-    """What of the graph is in neither side."""
+    """What neither side contains."""
 
     between: int
     """Triplets between a training entity and an inference entity."""
@@ -43,7 +43,7 @@ class Dropped:
 def split_by_kind(
     graph: KnowledgeGraph, name: str, kind: Kind, *, seed: int = 0, share: float = 0.3
 ) -> tuple[Task, Dropped]:
-    """A task made of one graph, and what was dropped; `share` of the entities are for inference unless transductive."""
+    """Split a graph into a task, and report what was dropped; `share` of the entities are for inference."""
     if kind == "transductive":
         return split_task(graph, name, seed), Dropped(0, 0, (), ())
     if not 0 < share < 1:
@@ -91,7 +91,7 @@ def _inference_entities(graph: KnowledgeGraph, share: float, seed: int) -> np.nd
         if wanted <= 0:
             break
         if not chosen[start]:
-            # A part of the graph that is exhausted goes whole, so that a later search never meets its entities.
+            # An exhausted component is taken as a whole, so that a later search never meets its entities.
             met = breadth_first_order(edges, start, directed=False, return_predecessors=False)[:wanted]
             chosen[met] = True
             wanted -= len(met)

@@ -1,4 +1,4 @@
-"""A person's graph: departments, their staff, skills and services; about 3,000 facts, drawn from a seed.
+"""Generate a small organisation graph: departments, staff, skills and services; about 3,000 facts from a seed.
 
 Every member of staff works in a department, reports to someone of it, and mostly has its skills and runs its services;
 a tenth of the skills and services are those of other departments. So the department of someone follows from the rest,

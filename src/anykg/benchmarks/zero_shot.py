@@ -1,7 +1,7 @@
-"""Pre-trained models side by side on graphs that none of them was trained on.
+"""Compare pre-trained models on graphs that none of them was trained on.
 
 Every cell is a model, a graph, a kind of question and a protocol. Cells keep the content of the model's weights as a
-digest, so that the same command goes on where it was stopped, and new weights are run without running others again.
+digest, so that the same command resumes, and new weights are evaluated without repeating the others.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ Tell = Callable[[str], None]
 
 
 Cells = dict[str, dict[str, Any]]
-"""What was found, by `key_of`."""
+"""The cells by `key_of`."""
 
 
 def key_of(model: str, graph: str, task: Target, protocol: str, limit: int) -> str:
-    """What a cell is called in the file."""
+    """The key of a cell in the file."""
     return f"{model} {graph} {task} {protocol} {limit}"
 
 
@@ -75,7 +75,7 @@ def run(
                 if found is None or found["weights"] != digests[name]:
                     task = task or load_task(source, data_dir)
                     found = {"weights": digests[name]} | _asked(model, task, kind, protocol, limits[kind])
-                    with claimed(folder, wait=True):  # others may have added theirs
+                    with claimed(folder, wait=True):  # other processes may have added cells
                         _write(folder, _read(folder) | {key: found})
                 tell(f"{graph} {kind} {protocol} {name}: MRR {100 * found['metrics']['mrr']:.1f}")
 
@@ -144,7 +144,7 @@ def markdown(cells: Cells, limits: Mapping[Target, int]) -> str:
 
 
 def _table(cells: Cells, models: list[str], graphs: list[str], kind: Target, protocol: str, limit: int) -> list[str]:
-    """A row a graph, the mean over the graphs that all models were asked about, and the ratio of the first to each."""
+    """A row per graph, the mean over the graphs that all models have, and the ratio of the first model to each."""
     lines = ["| graph | " + " | ".join(models) + " |", "|---|" + "---|" * len(models)]
     columns: dict[str, list[float]] = {name: [] for name in models}
     asked = False

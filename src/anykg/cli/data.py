@@ -255,7 +255,7 @@ def _fetch(row: Dataset, directory: Path) -> list[Fetched]:
 
 
 def _statistics_table(rows: list[GraphStatistics]) -> Table:
-    """One column a graph: names of graphs are short, their measures many."""
+    """A table with one column per graph: names of graphs are short, their measures many."""
     from anykg.benchmarks.statistics import quantile
 
     table = Table("", *_numeric(*(row.name for row in rows)))

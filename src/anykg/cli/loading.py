@@ -1,4 +1,4 @@
-"""Graphs and models from what was typed."""
+"""Load graphs and models from command-line arguments."""
 
 from __future__ import annotations
 

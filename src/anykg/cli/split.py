@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from anykg.graph.graph import KnowledgeGraph
 
 SHOWN = 20
-"""So many names of what was dropped are printed; the report has them all."""
+"""Number of dropped names that are printed; the report has them all."""
 
 
 class KindName(StrEnum):
@@ -101,7 +101,7 @@ def _whole(graph: str, data_dir: Path | None, reading: Reading) -> KnowledgeGrap
 
 
 def _lines(report: dict[str, Any]) -> list[str]:
-    """The report for people."""
+    """The report as lines of text."""
     task, dropped, leakage = report["task"], report["dropped"], report["leakage"]
     kept, whole = report["coverage"]["kept"], report["coverage"]["triplets"]
     lines = [f"{stem}: {task[stem]['triplets']:,} triplets" for stem in ("train", "valid", "observe", "test")]

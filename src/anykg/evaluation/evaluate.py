@@ -1,4 +1,4 @@
-"""Ask a model every test question and rank its answers.
+"""Rank the answers of a model to every test question.
 
 Questions are sorted by (head, relation), so that equal ones are scored together and once.
 """
@@ -34,9 +34,9 @@ class Evaluation:
     strata: np.ndarray  # [Q] index into STRATA
     ranks: Ranks  # [Q]
     test_triplets: int
-    """How many there are, of which `triplets` may be a sample."""
+    """How many test triplets there are, of which `triplets` may be a sample."""
     unrankable: int
-    """Questions that have no candidate besides the answer; left out."""
+    """Questions left out because they have no candidate but the answer."""
     score_errors: np.ndarray | None = None
     """[Q] the standard error of each answer's score, from a model that averages over random draws."""
 

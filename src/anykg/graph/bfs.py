@@ -3,7 +3,8 @@
 Graphs are adjacency lists: the neighbours of entity i are `neighbours[offsets[i]:offsets[i + 1]]` (offsets [N + 1]).
 `multi_source_bfs` keeps one bit for each source, 64 sources to a machine word and 1 or 8 words to a block, so one pass
 over the edges moves up to 512 searches a step further. `detours` searches from both ends of a pair until they meet.
-Blocks run in parallel; nothing depends on their order or number. `*_reference` are the same functions, written plainly.
+Blocks run in parallel; nothing depends on their order or number. `*_reference` are plain versions of the same
+functions.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ from numba import get_num_threads, njit, prange
 NO_LIMIT = 2**31 - 1
 """A limit that no distance reaches."""
 NO_PATH = -1
-"""What `detours` says where there is no path within the limit."""
+"""What `detours` returns if there is no path within the limit."""
 
 _FEW_PAIRS = 16
-"""So many pairs are searched without waking other threads."""
+"""Up to this many pairs are searched on the calling thread alone."""
 _WORD_BITS = 64
 _ONE_WORD = (0,)
 _CACHE_LINE = (0,) * 8
@@ -39,7 +40,7 @@ def multi_source_bfs(
 ) -> np.ndarray:
     """Distances [S, N] from each source to each entity, `unreached` where they exceed `limit` or there is no path.
 
-    The type is uint8, or wider where a distance exceeds 254. Mind that the array is stored entity by entity.
+    The dtype is uint8, or wider if a distance exceeds 254. The array is stored entity by entity.
     """
     sources = np.ascontiguousarray(sources, np.int64)  # one type and layout: one compilation
     count, size = len(offsets) - 1, len(sources)
@@ -87,9 +88,9 @@ def detours(
     tails: np.ndarray,
     limit: int = NO_LIMIT,
 ) -> np.ndarray:
-    """Length [B] of the shortest path head -> tail without the edge head -> tail, int32; `NO_PATH` where none is.
+    """Length [B] of the shortest path head -> tail without the edge head -> tail, int32; `NO_PATH` if there is none.
 
-    `back_*` hold the same edges turned around. The edge tail -> head needs no care: no shortest path to the tail
+    `back_*` hold the same edges turned around. The edge tail -> head can stay: no shortest path to the tail
     leaves the tail.
     """
     heads, tails = (np.ascontiguousarray(side, np.int64) for side in (heads, tails))
@@ -111,7 +112,7 @@ def detours_reference(
     tails: np.ndarray,
     limit: int = NO_LIMIT,
 ) -> np.ndarray:
-    """`detours`, by a whole search in the graph without the edge."""
+    """`detours`, by a full search in the graph without the edge."""
     del back_offsets, back_neighbours
     out = np.empty(len(heads), np.int32)
     rows = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
@@ -124,7 +125,7 @@ def detours_reference(
 
 
 def _wider(count: int) -> type[np.unsignedinteger[Any]]:
-    """A type for any distance among so many entities."""
+    """A dtype for any distance among `count` entities."""
     return np.uint16 if count <= np.iinfo(np.uint16).max else np.uint32
 
 
@@ -181,7 +182,7 @@ def _search_block(
         is_touched[sources[row]] = True
     for level in range(min(limit, count) + 1):
         num_active = 0
-        for entity in range(count):  # in order, which the memory rewards: `packed` is larger than its caches
+        for entity in range(count):  # in order, for locality: `packed` does not fit the caches
             if not is_touched[entity]:
                 continue
             is_touched[entity] = False
@@ -249,7 +250,7 @@ def _detour_chunks(
     chunks: int,
     out: np.ndarray,
 ) -> None:
-    """Fill out [B] in so many chunks."""
+    """Fill out [B] in the given number of chunks."""
     for chunk in prange(chunks):
         _detour_chunk(offsets, neighbours, back_offsets, back_neighbours, heads, tails, limit, chunk, chunks, out)
 

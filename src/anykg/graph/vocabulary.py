@@ -13,11 +13,11 @@ from anykg.errors import DataError, UnknownName, nearest
 from anykg.graph.text import Text
 
 SHOWN = 3
-"""Names that a message lists."""
+"""Number of names listed in a message."""
 FEW = 1000
-"""Names that are looked up one by one in stored buffers, instead of reading all of them."""
+"""Up to this many names are looked up one by one in stored buffers; for more, all names are read."""
 MANY = 200_000
-"""Names from which on only some are compared with an unknown one."""
+"""Number of names above which only some are compared with an unknown name."""
 
 
 class Vocabulary(Sequence[str]):
@@ -50,7 +50,7 @@ class Vocabulary(Sequence[str]):
         self.labels = labels
 
     attributes: pl.DataFrame | None = None
-    """Columns of what else is known of the names, in id order, null where nothing is; None if there are none at all."""
+    """Table of further columns in id order, null where a value is missing; None if there are none."""
 
     @classmethod
     def mapped(cls, kind: str, names: Text, labels: Text | None, prefixes: Mapping[str, str]) -> Vocabulary:
@@ -63,7 +63,7 @@ class Vocabulary(Sequence[str]):
     _text: Text | None = None
     _label_text: Text | None = None
     _taken: tuple[Vocabulary, np.ndarray] | None = None
-    """Another vocabulary and the ids in it: names are only gathered when they are asked for."""
+    """A selection from another vocabulary by ids; its names are gathered on demand."""
 
     @cached_property
     def names(self) -> pl.Series:
@@ -75,7 +75,7 @@ class Vocabulary(Sequence[str]):
 
     @cached_property
     def labels(self) -> pl.Series | None:
-        """All labels, null for a name without one; None if there are none at all."""
+        """All labels, null for a name without one; None if no name has one."""
         if self._taken is not None:
             labels = self._taken[0].labels
             return None if labels is None else labels.gather(self._taken[1])
@@ -120,7 +120,7 @@ class Vocabulary(Sequence[str]):
     def find(self, name: str) -> int | None:
         """Return the id of a name or label, or None; a label that several names share raises `DataError`.
 
-        A name that is not there as it is written is compared after Unicode composition (NFC).
+        A name without an exact match is compared after Unicode composition (NFC).
         """
         found = self._id(name)
         labelled = self._labelled(name) if found is None else ()
@@ -138,7 +138,7 @@ class Vocabulary(Sequence[str]):
         return next(iter(composed)) if len(composed) == 1 else None
 
     def nearest(self, name: str) -> list[str]:
-        """Return the names and labels most like `name`; among very many, only those that begin or go on like it."""
+        """Return the names and labels most like `name`; among very many, only those that contain it or its prefix."""
         known = [column for column in (self.names, self.labels) if column is not None]
         if len(self) > MANY:
             folded = name.casefold()
@@ -146,7 +146,7 @@ class Vocabulary(Sequence[str]):
         return nearest(name, [text for column in known for text in column.drop_nulls().to_list()])
 
     def _id(self, name: str) -> int | None:
-        """The id of a name as it is written."""
+        """The id of a name, by exact match."""
         if self._text is None:
             return self._ids.get(name)
         return next(iter(self._text.find(name)), None)
@@ -219,13 +219,13 @@ class Vocabulary(Sequence[str]):
         return self._described(Vocabulary(self.kind, self.names, [labels.get(name) for name in self], self.prefixes))
 
     def with_prefixes(self, prefixes: Mapping[str, str]) -> Vocabulary:
-        """The same names, which prefixed names are looked up in as well."""
+        """The same names, with prefixes that `index` expands."""
         if not prefixes:
             return self
         return self._described(Vocabulary(self.kind, self.names, self.labels, prefixes))
 
     def with_attributes(self, table: pl.DataFrame, key: str) -> Vocabulary:
-        """The same names with the columns of a table beside `key`, which has the names; a name's first row counts."""
+        """The same names with the other columns of a table as attributes; the first row of each name counts."""
         rows = table.unique(key, keep="first").rename({key: "name"})
         found = Vocabulary(self.kind, self.names, self.labels, self.prefixes)
         joined = pl.DataFrame({"name": self.names}).join(rows, on="name", how="left", maintain_order="left")
@@ -269,7 +269,7 @@ class Vocabulary(Sequence[str]):
 
     @cached_property
     def _ids_by_label(self) -> dict[str, int]:
-        """Labels that stand for one name only."""
+        """Labels that belong to a single name."""
         if self.labels is None:
             return {}
         counted = pl.DataFrame({"label": self.labels, "id": np.arange(len(self))}).drop_nulls()
@@ -278,7 +278,7 @@ class Vocabulary(Sequence[str]):
 
 
 def _alike(column: pl.Series, folded: str) -> pl.Series:
-    """Some of the strings that contain the text, or begin as it does, ignoring case."""
+    """Some of the strings that contain the text or share its beginning, ignoring case."""
     lower = column.str.to_lowercase()
     inside = column.filter(lower.str.contains(folded, literal=True).fill_null(False)).head(FEW)
     begin = column.filter(lower.str.starts_with(folded[: max(3, len(folded) // 2)]).fill_null(False))

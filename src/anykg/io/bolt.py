@@ -1,8 +1,8 @@
-"""Neo4j and other databases that speak Bolt.
+"""Read Neo4j and other databases that speak Bolt.
 
-An entity is called by a property that every node has and no two share: `name`, `title`, `id` and the like, or the first
-of these that a node has. Where there is none, it is called by its element id, and such a property is its label.
-`?key=PROPERTY` in the address chooses one. Relationships that anykg wrote as predictions are no facts and are left out.
+An entity is named by a property that every node has and that is unique: `name`, `title`, `id` and similar, or the first
+of these that a node has. If there is none, it is named by its element id, and such a property becomes its label.
+`?key=PROPERTY` in the address chooses one. Relationships that anykg wrote as predictions are not facts and are skipped.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from anykg.progress import Progress
 PROPERTIES = ("name", "title", "id", "uri", "iri", "key", "label")
 """Properties that may name a node, in this order."""
 MARK = "predicted_by"
-"""A property that only predictions have."""
+"""The property that marks predictions."""
 FETCH = 10_000
 
 
 class Naming(NamedTuple):
-    """How nodes are called."""
+    """How nodes are named."""
 
     expression: str
     """Cypher, with {} for the node."""
     label: str | None
-    """Cypher for a node's label, where names are element ids."""
+    """Cypher for a node's label, if names are element ids."""
     told: str
     """For people."""
 
@@ -86,7 +86,7 @@ def session(address: Address, *, write: bool = False) -> Iterator[tuple[Any, Any
 
 
 def failure(error: Exception, address: Address, done: int, verb: str = "read") -> DataError:
-    """A sentence for an error of the driver."""
+    """An error message for an exception of the driver."""
     kind = type(error).__name__
     if kind in ("AuthError", "TokenExpired", "Forbidden"):
         return DataError(
@@ -103,7 +103,7 @@ def failure(error: Exception, address: Address, done: int, verb: str = "read") -
 
 
 def naming_of(run: Any, address: Address) -> Naming:
-    """How the nodes of a database are called, by counting their properties."""
+    """Choose how to name the nodes of a database, by counting their properties."""
     asked = address.options.get("key")
     if asked is not None:
         if not re.fullmatch(r"\w+", asked):

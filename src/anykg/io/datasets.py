@@ -1,4 +1,4 @@
-"""The public benchmarks, one row each: where it is, what it holds, how it is meant to be used.
+"""The catalog of public benchmarks: location, content and intended use of each.
 
 A row is plain data. `prefix` is a prefix below the data directory and `source` the matching public prefix, so that
 each file of the layout is `prefix + suffix` here and `source + suffix` there; a source ending in .tar.gz is an archive
@@ -24,7 +24,7 @@ SUFFIXES: dict[Layout, tuple[str, ...]] = {
 
 
 class Size(NamedTuple):
-    """What the graph at inference holds, as published; a transductive one counts the nodes of all its files."""
+    """The published size of the inference graph; for a transductive one, with the nodes of all its files."""
 
     nodes: int
     relations: int
@@ -42,13 +42,13 @@ class Dataset:
     prefix: str
     """Prefix of its files below the data directory; for the family `embedded`, the file inside the package."""
     source: str = ""
-    """Public address of its files: a prefix, or a .tar.gz; empty where there is none."""
+    """Public address of its files: a prefix, or a .tar.gz; empty if there is none."""
     size: Size | None
-    """None where only reading it tells."""
+    """None if it is not published."""
     licence: str
     citation: str
     notes: str
-    """How the field uses it, and what to mind."""
+    """How it is commonly used, and caveats."""
     parts: tuple[Dataset, ...] = ()
     """The datasets a mixture is merged from; it has no files of its own."""
 
@@ -61,7 +61,7 @@ class Dataset:
 
     @property
     def is_archive(self) -> bool:
-        """Does it come as one .tar.gz?"""
+        """Whether it is distributed as one .tar.gz."""
         return self.source.endswith(".tar.gz")
 
 

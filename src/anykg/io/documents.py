@@ -1,4 +1,4 @@
-"""JSON in the shapes that tools write: arrays and lines of facts, nodes with links, and what extractors produce.
+"""Read JSON in the shapes that tools write: arrays and lines of facts, nodes with links, output of extractors.
 
 | shape | written by |
 |---|---|
@@ -100,7 +100,7 @@ class _Links:
         self.rows: list[dict[str, Any]] = []
         self.labels: dict[str, str] = {}
         self.shaped = False
-        """Do the rows have head and tail already, whatever the columns were called?"""
+        """Whether the rows have columns head and tail already."""
 
     def add(self, head: Any, relation: Any, tail: Any, more: Mapping[str, Any] | None = None) -> None:
         self.shaped = True
@@ -122,7 +122,7 @@ class _Links:
         return node
 
     def label(self, node: Mapping[str, Any], title: Iterable[str] = TITLES[:-1]) -> None:
-        """Take the label of a node, of its own or among its properties."""
+        """The label of a node, at its top level or among its properties."""
         name = next((node[key] for key in IDS if node.get(key) not in (None, "")), None)
         inner = node.get("properties") or node.get("data") or {}
         inner = inner if isinstance(inner, Mapping) else {}
@@ -319,7 +319,7 @@ def _described(value: Any) -> str:
 
 
 def write_json(graph: KnowledgeGraph) -> bytes:
-    """The content of a JSON array of objects, one a line."""
+    """The content of a JSON array of objects, one per line."""
     lines = facts(graph).write_ndjson().rstrip("\n").replace("\n", ",\n")
     return f"[\n{lines}\n]\n".encode() if lines else b"[]\n"
 

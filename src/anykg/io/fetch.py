@@ -33,16 +33,16 @@ from anykg.io.datasets import SUFFIXES, Dataset
 
 CHUNK = 1 << 16
 LARGEST = 1 << 30
-"""No file of the catalog comes near this many bytes."""
+"""Upper bound on the bytes of a file of the catalog."""
 LARGEST_ADDRESS = 1 << 34
-"""A file at an address that people give may be larger."""
+"""The same for a file at an address given by the user."""
 
 Advance = Callable[[int, int | None], None]
-"""Told the bytes that are there and, where known, how many there will be."""
+"""Called with the bytes downloaded so far and, if known, the total."""
 
 
 class Checksum(NamedTuple):
-    """What a file must be."""
+    """The expected size and hash of a file."""
 
     bytes: int
     sha256: str
@@ -54,9 +54,9 @@ class Fetched:
 
     path: Path
     downloaded: bool
-    """False where it was there before."""
+    """False if it was present before."""
     verified: bool
-    """False where no checksum is known."""
+    """False if no checksum is known."""
 
 
 @cache
@@ -75,7 +75,7 @@ def fetch(
     advance: Advance = lambda done, total: None,
     pause: float = 1.0,
 ) -> list[Fetched]:
-    """Bring every file of a dataset into `data_dir`; what is there already is checked and kept."""
+    """Download the files of a dataset into `data_dir`; files that are present already are verified and kept."""
     checksums = known_checksums() if checksums is None else checksums
     if dataset.parts:
         fetched = (fetch(part, data_dir, checksums=checksums, advance=advance, pause=pause) for part in dataset.parts)
@@ -105,7 +105,7 @@ def download(
     pause: float = 1.0,
     largest: int = LARGEST,
 ) -> None:
-    """Download one file to `path`, going on from PATH.part where that exists.
+    """Download one file to `path`, resuming from PATH.part if that exists.
 
     A broken connection is tried again after `pause` seconds, then after twice that, and so on.
     """
@@ -125,14 +125,14 @@ def download(
                 part.replace(path)
             return
         part.unlink()
-        if not resumed:  # a fresh copy that is wrong is wrong at the source; a resumed one may have begun wrong
+        if not resumed:  # a resumed download may have had a wrong first part
             raise InputError(f"{shown(url)}: {_difference(expected, found)}; it was not kept. Try again later.")
         problem = "a part of it from an earlier attempt was wrong"
     raise InputError(f"{shown(url)}: could not be downloaded ({problem}). Try again later: the download resumes.")
 
 
 def download_address(url: str, *, advance: Advance = lambda done, total: None, pause: float = 1.0) -> Path:
-    """The file at an address, in the user's cache; one that is there and has not changed since is not fetched again."""
+    """The file at an address, in the user's cache; it is downloaded again only if it changed at the source."""
     import json
 
     from platformdirs import user_cache_path
@@ -154,7 +154,7 @@ def download_address(url: str, *, advance: Advance = lambda done, total: None, p
 
 
 def _version(url: str) -> dict[str, str] | None:
-    """What tells one version of a file from another; None where the server does not say."""
+    """An identifier of a file's version; None if the server does not send one."""
     request = _prepared(url, method="HEAD")
     try:
         with urllib.request.urlopen(request, timeout=30) as response:
@@ -166,7 +166,7 @@ def _version(url: str) -> dict[str, str] | None:
 
 
 def _prepared(url: str, method: str = "GET") -> urllib.request.Request:
-    """A request whose credentials, if the address has some, are in its header instead."""
+    """A request with the credentials of the address moved to its header."""
     parts = urllib.parse.urlsplit(url)
     headers = {"User-Agent": "anykg", "Accept-Encoding": "identity"}
     if parts.username:
@@ -177,7 +177,7 @@ def _prepared(url: str, method: str = "GET") -> urllib.request.Request:
 
 
 def extract(archive: Path, folder: Path, names: set[str], largest: int = LARGEST) -> None:
-    """Take the files called `names`, and nothing else, out of a .tar.gz into `folder`.
+    """Extract only the files called `names` from a .tar.gz into `folder`.
 
     An archive with a link, with a path that leads out of it, or of more than `largest` bytes is refused.
     """
@@ -201,7 +201,7 @@ def extract(archive: Path, folder: Path, names: set[str], largest: int = LARGEST
                 if content is not None:
                     with _writing(folder), (folder / path.name).open("wb") as file:
                         shutil.copyfileobj(content, file)
-            while stream.read(CHUNK):  # to its end, where gzip keeps a checksum of all of it
+            while stream.read(CHUNK):  # to the end, where gzip stores a checksum of the whole content
                 if stream.tell() > largest:
                     raise InputError(f"{archive}: refused, it is larger than {largest:,} bytes.")
     except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile) as error:
@@ -253,7 +253,7 @@ def _fetch_archive(
     archive = folder.with_name(folder.name + ".tar.gz")
     with _writing(archive.parent):
         archive.parent.mkdir(parents=True, exist_ok=True)
-    if not archive.exists():  # it exists where an earlier run was ended while unpacking
+    if not archive.exists():  # it exists if an earlier run was interrupted while unpacking
         download(dataset.source, archive, advance=advance, pause=pause)
     try:
         with _writing(folder), tempfile.TemporaryDirectory(dir=archive.parent, prefix=".unpacked-") as unpacked:
@@ -272,11 +272,11 @@ def _fetch_archive(
 
 
 class _PassingError(Exception):
-    """The connection failed in a way that may pass."""
+    """The connection failed in a way that may be transient."""
 
 
 def _receive(url: str, part: Path, advance: Advance, largest: int) -> None:
-    """Append what is missing of `url` to `part`; raises `_PassingError` unless all of it is there."""
+    """Append the missing bytes of `url` to `part`; raises `_PassingError` if the file is still incomplete."""
     done = part.stat().st_size if part.exists() else 0
     response = _request(url, done)
     if response is None:
@@ -301,7 +301,7 @@ def _receive(url: str, part: Path, advance: Advance, largest: int) -> None:
 
 
 def _request(url: str, done: int) -> http.client.HTTPResponse | None:
-    """The answer to a request for what follows the first `done` bytes; None if nothing does."""
+    """The response to a request for the bytes after the first `done`; None if there are none."""
     request = _prepared(url)
     if done:
         request.add_header("Range", f"bytes={done}-")
@@ -320,7 +320,7 @@ def _request(url: str, done: int) -> http.client.HTTPResponse | None:
 
 
 def _chunks(response: http.client.HTTPResponse) -> Iterator[bytes]:
-    """The body; a read that fails is the connection's fault, not the disk's."""
+    """Yield the body; read errors are attributed to the connection, not to the disk."""
     while True:
         try:
             chunk = response.read(CHUNK)
@@ -336,7 +336,7 @@ def _writing(path: Path) -> Iterator[None]:
     """Report which path could not be written."""
     try:
         yield
-    except gzip.BadGzipFile:  # an OSError, but of what is read
+    except gzip.BadGzipFile:  # an OSError, but from reading
         raise
     except OSError as error:
         raise InputError(
@@ -345,7 +345,7 @@ def _writing(path: Path) -> Iterator[None]:
 
 
 def _is_there(path: Path, expected: Checksum | None) -> bool:
-    """Is the file there? One with other content is refused: it is not ours to replace."""
+    """Whether the file is present; raises if its content differs, since it may be the user's."""
     if not path.is_file():
         return False
     if expected is not None and (found := _checksum(path)) != expected:

@@ -1,4 +1,4 @@
-"""Link-prediction tasks from folders, in the layouts of the public benchmarks.
+"""Read link-prediction tasks from folders, in the layouts of the public benchmarks.
 
 | files | training graph | inference graph |
 |---|---|---|
@@ -69,7 +69,7 @@ def _read_msg(folder: Path, name: str) -> Task:
     nothing = train.with_triplets(np.empty((0, 3), np.int32))
     valid = None
     if _found(folder, "valid"):
-        # Names that only valid.txt has are no candidates, so its facts about them filter nothing.
+        # Names that only valid.txt has are not candidates, so its facts about them filter nothing.
         table = read_names(_file(folder, "valid")).table
         entities, relations = observed.entities.names.implode(), observed.relations.names.implode()
         table = table.filter(
@@ -80,7 +80,7 @@ def _read_msg(folder: Path, name: str) -> Task:
 
 
 def _read_together(*paths: Path) -> list[KnowledgeGraph]:
-    """A graph for each file, all over the names of all files."""
+    """A graph for each file, over the shared vocabularies of all files."""
     tables = [read_names(path).table for path in paths]
     whole = KnowledgeGraph.from_polars(pl.concat(tables))
     return [whole.with_triplets(_ids(whole, table)) for table in tables]

@@ -25,7 +25,7 @@ _LINKS = ("is_a", "union_of", "intersection_of", "disjoint_from", "equivalent_to
 
 
 def fold_restrictions(parsed: Parsed, *, drop_declarations: bool) -> Parsed:
-    """Make a subclass of a restriction a fact; optionally leave out what only declares classes and properties."""
+    """Turn subclasses of restrictions into facts; optionally drop declarations of classes and properties."""
     frame, relation = parsed.frame, pl.col("relation")
     found = frame["relation"]
     if not (found.str.starts_with(OWL).any() or drop_declarations):

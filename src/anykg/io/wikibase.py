@@ -1,4 +1,4 @@
-"""Wikidata and its kin: one relation for each property, whichever namespace it is written in.
+"""Wikidata and other Wikibases: one relation per property, whichever namespace it is written in.
 
 A property P31 is `entity/P31` where it is described, `prop/direct/P31` in a truthy statement, and `prop/P31` followed
 by `prop/statement/P31` in a full one. All are read as the relation `entity/P31`, which is the one that has the label.
@@ -19,7 +19,7 @@ DETAILS = "details of Wikibase statements"
 
 
 def property_names(relations: pl.Series) -> dict[str, str]:
-    """The entity of each relation that is a property in another namespace, by the relation's name."""
+    """Map each relation that is a property in another namespace to the property's entity."""
     distinct = relations.unique()
     properties = distinct.filter(distinct.str.contains(_PROPERTY))
     named = properties.str.replace(_PROPERTY, "$1/entity/$2")
@@ -27,7 +27,7 @@ def property_names(relations: pl.Series) -> dict[str, str]:
 
 
 def fold_statements(parsed: Parsed) -> Parsed:
-    """Make (item, p:P1, statement), (statement, ps:P1, value) one fact; leave out qualifiers, ranks and references."""
+    """Merge (item, p:P1, statement), (statement, ps:P1, value) into one fact; drop qualifiers, ranks and references."""
     frame, relation = parsed.frame, pl.col("relation")
     kinds = frame["relation"].unique()
     claims, values = (kinds.filter(kinds.str.contains(pattern)) for pattern in (_CLAIM, _VALUE))

@@ -35,7 +35,7 @@ FARTHEST = 3
 
 @dataclass(frozen=True)
 class HomogeneousConfig:
-    """The published network by default."""
+    """Settings of the network; the defaults are the published ones."""
 
     width: int = 32
     """Hidden units of an entity and of the read-out."""
@@ -104,7 +104,7 @@ class HomogeneousGNN(LinkPredictor):
     reads_relations = False
     hides_facts = False
     edges: Callable[[KnowledgeGraph], Tensor] = staticmethod(adjacency_matrix)
-    """What the convolutions take as the graph, on a CPU."""
+    """The graph as the convolutions take it, on a CPU."""
 
     def __init__(self, config: HomogeneousConfig = HomogeneousConfig()) -> None:  # noqa: B008 - frozen
         super().__init__()
@@ -154,7 +154,7 @@ class HomogeneousGNN(LinkPredictor):
 
 
 class GAT(HomogeneousGNN):
-    """Graph attention. On all-ones inputs a weighted mean stays constant: what it can tell apart are the distances."""
+    """Graph attention. On all-ones inputs a weighted mean stays constant, so only distances distinguish triplets."""
 
     edges = staticmethod(edge_index)
 

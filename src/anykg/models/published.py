@@ -1,4 +1,4 @@
-"""Weights of the public implementations as models of ours. Their files are never unpickled as objects."""
+"""Import weights of the public implementations; their files are never unpickled as objects."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _import_file(path: Path) -> tuple[str, LinkPredictor]:
         if sign in weights:
             try:
                 model = convert(weights)
-            except Exception as error:  # shapes, names and numbers of a damaged file can be anything
+            except Exception as error:  # a damaged file can fail in any way
                 raise CheckpointError(
                     f"{path}: not the parameters of {name} as published ({type(error).__name__}: {first_line(error)})."
                 ) from error

@@ -22,7 +22,7 @@ class Row(NamedTuple):
     """A built-in model."""
 
     path: str
-    """`module:class`, imported when the model is asked for."""
+    """`module:class`, imported when the model is first used."""
     summary: str
 
 

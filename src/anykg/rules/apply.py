@@ -1,4 +1,4 @@
-"""Predict with rules alone: every triplet that some of them imply and that is not known, most confident first.
+"""Predict with rules alone: the unknown triplets that they imply, most confident first.
 
 Rules are clauses over any relations, or clauses whose relations are named. A triplet's confidence is that of the best
 rule that implies it, as measured where the rule was mined; ties are broken by the next best rules. Nothing is learnt.
@@ -21,7 +21,7 @@ from anykg.rules.match import groundings, implied
 from anykg.rules.shapes import path_steps
 
 MOST = 20_000_000
-"""Triplets that one rule may imply."""
+"""Upper bound on the triplets implied by one rule."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def apply(rules: Sequence[Applied], graph: KnowledgeGraph, *, k: int = 20, progr
 
 
 def facts_by_name(graph: KnowledgeGraph, facts: np.ndarray) -> list[tuple[str, str, str]]:
-    """Facts [L, 3] with the names of what they are about."""
+    """Facts [L, 3] as text, by name."""
     return [(graph.entities.label(h), graph.relations.label(r), graph.entities.label(t)) for h, r, t in facts]
 
 

@@ -1,14 +1,14 @@
-"""What clauses say about triplets, as numbers: the evidence a weighted set of clauses scores with.
+"""Features of triplets derived from clauses: the evidence that a weighted set of clauses scores with.
 
-Of each clause, for triplets [B, 3] -> float32 [B, F] (see `features` for what the columns are):
+triplets [B, 3] -> float32 [B, F]; `features` lists the columns. For each clause:
 - path: log(1 + the number of its groundings).
-- repeat: the clause says that the same kind of path goes with the same relation elsewhere. The share of the pairs
-  joined by it that have the relation, for the best path found, the triplet asked about left out.
+- repeat: the same kind of path occurs with the same relation elsewhere. The share of the pairs joined by it that have
+  the relation, for the best path found, with the triplet in question left out.
 - half-link: log(1 + the number of its groundings), and whether both ends have one.
-- role: E1 (or E2) has another relation that entities with C1 at this end have. The share of the entities with it that
-  do, for the best such relation; and the mean over all relations the entity has.
-- attribute: C1 is an attribute of other entities, log(1 + their number); and whether an attribute is asked about. Path
-  and other clauses about two entities say nothing then.
+- role: E1 (or E2) has another relation, which goes together with C1 at this end. The share of the entities with it that
+  have C1, for the best such relation; and the mean over all relations of the entity.
+- attribute: C1 is an attribute of other entities, log(1 + their number); and whether the triplet is an attribute. Path
+  and other clauses about two entities are 0 then.
 With `graded` off only path, half-link and attribute clauses: 1 where one implies the triplet, else 0.
 Triplets that a renaming of entities and relations maps onto each other have equal evidence.
 """
@@ -47,7 +47,7 @@ class Feature(NamedTuple):
 
     clause: Clause
     measure: str
-    """What is measured of the clause's matches."""
+    """The statistic of the clause's matches."""
 
 
 @cache
@@ -123,7 +123,7 @@ def _evidence(graph: KnowledgeGraph, triplets: np.ndarray, turned: bool, length:
 
 @cache
 def _columns(length: int, graded: bool) -> Columns:
-    """Where the kernel puts the evidence of each shape."""
+    """The output column of each shape, as the kernel takes them."""
     column_of = {feature: column for column, feature in enumerate(features(length, graded))}
     columns = Columns(*(np.full((LONGEST, num_shapes(LONGEST)), -1, np.int64) for _ in range(2)))
     for steps in range(1, length + 1):
@@ -135,7 +135,7 @@ def _columns(length: int, graded: bool) -> Columns:
 
 
 def _rules(graph: KnowledgeGraph, length: int, graded: bool) -> Rules:
-    """The graph's rules; none where shares are not asked for."""
+    """The rules of the graph; empty unless `graded`."""
     if not graded:
         empty = np.zeros(0, np.int64)
         return Rules(empty, empty, empty, empty)
@@ -148,13 +148,13 @@ def _index(graph: KnowledgeGraph) -> FactIndex:
 
 
 class _Counts(NamedTuple):
-    """How often keys occur."""
+    """Counts of keys."""
 
     keys: np.ndarray  # sorted, each once
     counts: np.ndarray
 
     def of(self, keys: np.ndarray) -> np.ndarray:
-        """How often each of the keys occurs."""
+        """The count of each of the given keys."""
         at = find(self.keys, keys)
         return np.where(at >= 0, self.counts[at], 0) if len(self.keys) else np.zeros(len(keys), np.int64)
 

@@ -17,7 +17,7 @@ from anykg.rules.kernels.tables import ground_paths
 from anykg.rules.shapes import path_clauses, path_number
 
 CHUNK = 2048
-"""Heads that are counted before their supports are added up."""
+"""Heads counted per chunk, before supports are summed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +33,7 @@ class GroundRules:
 
     @property
     def body_of(self) -> np.ndarray:
-        """The body's number of each rule [P]."""
+        """The number of each rule's body [P]."""
         return np.repeat(np.arange(len(self.bodies)), np.diff(self.offsets))
 
     def relations(self, rule: int) -> tuple[int, tuple[int, ...]]:
@@ -81,12 +81,12 @@ class Grounded:
 
     @property
     def head_coverage(self) -> float:
-        """The part of the head relation's facts that is implied."""
+        """The share of the head relation's facts that are implied."""
         return self.support / self.facts if self.facts else 0.0
 
     @property
     def confidence(self) -> float:
-        """The part of the body's pairs that have the head's relation."""
+        """The share of the body's pairs that have the head's relation."""
         return self.support / self.body if self.body else 0.0
 
     @property
@@ -109,7 +109,7 @@ def rule_table(graph: KnowledgeGraph, length: int) -> GroundRules:
 def best_groundings(
     graph: KnowledgeGraph, length: int, *, min_support: int = 10, count: int | None = 50
 ) -> list[Grounded]:
-    """The rules with paths of up to `length` (at most 2) steps, best confidence under partial completeness first."""
+    """The rules with paths of up to `length` (at most 2) steps, by falling PCA confidence."""
     links = graph.triplets[graph.triplets[:, 0] != graph.triplets[:, 2]]
     facts = np.bincount(links[:, 1], minlength=graph.num_relations)
     found = []
@@ -146,7 +146,7 @@ def _rule_table(graph: KnowledgeGraph, length: int) -> GroundRules:
 
 
 def _partial(graph: KnowledgeGraph, rules: GroundRules, wanted: np.ndarray) -> np.ndarray:
-    """Of each wanted rule, the pairs of its body whose E1 has a fact of its head's relation [len(wanted)]."""
+    """The number of pairs of each wanted rule's body whose E1 has a fact of the head's relation [len(wanted)]."""
     body_of, partial = rules.body_of[wanted], np.empty(len(wanted), np.int64)
     sizes = (graph.num_entities, graph.num_relations)
     index = fact_index(graph.triplets, *sizes)

@@ -39,7 +39,7 @@ ATTRIBUTES = tuple(
 
 
 class Shape(NamedTuple):
-    """A clause and where it comes from."""
+    """A clause, its family, and its row in the counts."""
 
     clause: Clause
     family: Family
@@ -67,7 +67,7 @@ def shapes(length: int) -> list[Shape]:
 
 
 def path_clauses(length: int) -> dict[int, Clause]:
-    """The clauses whose body is a path of so many steps, by their number in `rules.kernels.paths`."""
+    """The clauses whose body is a path of `length` steps, by their number in `rules.kernels.paths`."""
     found = {}
     for directions, pattern in product(range(1 << length), range(len(_EQUAL[length]))):
         equal = _EQUAL[length][pattern]

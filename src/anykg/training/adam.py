@@ -1,7 +1,7 @@
 """Adam and AdamW.
 
 `torch.optim` has both, but its first use loads torch's compiler, two seconds at the start of every training, and its
-step costs a small model more than the arithmetic. This is the same update; a state of either continues in the other.
+overhead exceeds the arithmetic of a small model. This is the same update, and the states are interchangeable.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import torch
 from torch import Tensor, nn
 
 FIRST, SECOND = 0.9, 0.999
-"""How much of the mean gradient, and of its mean square, a step keeps."""
+"""Decay of the running means of the gradient and of its square (beta1 and beta2)."""
 LEAST = 1e-8
-"""Added to what a step is divided by."""
+"""Added to the denominator (epsilon)."""
 
 
 class Adam:
-    """Updates parameters by the gradients they have."""
+    """Updates parameters from their gradients."""
 
     def __init__(self, parameters: Iterable[nn.Parameter], *, weight_decay: float = 0.0, decoupled: bool = False):
         """`decoupled` decay shrinks the weights themselves (AdamW); otherwise it is added to the gradient."""
@@ -29,7 +29,7 @@ class Adam:
 
     @torch.no_grad()
     def step(self, lr: float) -> None:
-        """Take one step, and forget the gradients."""
+        """Take one step, and clear the gradients."""
         for index, parameter in enumerate(self._parameters):
             gradient = parameter.grad
             if gradient is None:
@@ -49,11 +49,11 @@ class Adam:
             parameter.grad = None
 
     def tensors(self) -> dict[str, Tensor]:
-        """All it remembers, to be saved."""
+        """The state as named tensors, to be saved."""
         return {f"{index}.{key}": value for index, state in self._states.items() for key, value in state.items()}
 
     def load(self, tensors: dict[str, Tensor]) -> None:
-        """Go on from what `tensors` gave."""
+        """Restore the state that `tensors` returned."""
         self._states = {}
         for name, value in tensors.items():
             index, _, key = name.partition(".")

@@ -1,6 +1,6 @@
 """The batches of one epoch, drawn from (seed, epoch) alone, so that a resumed run draws the same ones.
 
-For each training graph: the graph that messages pass over, the targets, and what each target is ranked against.
+Each batch has the graph that messages pass over, the targets, and what each target is ranked against.
 Batches of several graphs are mixed as the recipe says.
 """
 
@@ -39,7 +39,7 @@ class Batch(NamedTuple):
         return self.rows[:, 0] if self.labels is None else self.rows[self.labels, 0]
 
     def part(self, rows: slice) -> Batch:
-        """Some of the rows."""
+        """The batch with only some of its rows."""
         return self._replace(rows=self.rows[rows], labels=None if self.labels is None else self.labels[rows])
 
     def for_relations(self) -> Batch:
@@ -95,7 +95,7 @@ def _mixed(
     result = []
     for index in chosen:
         part = by_graph[index]
-        result.append(part[turns[index] % len(part)])  # a small graph may come around again
+        result.append(part[turns[index] % len(part)])  # a small graph may be used more than once
         turns[index] += 1
     return result
 

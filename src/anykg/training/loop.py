@@ -1,7 +1,7 @@
-"""Train a model: epochs, validation, early stop, best and last, stop and resume.
+"""The training loop: epochs, validation, early stopping, checkpoints, interruption and resumption.
 
-Every random number comes from a generator named by epoch and step, so a run that is stopped or killed and resumed from
-`last.safetensors` ends with the very same weights as one that was not.
+Every random number comes from a generator named by epoch and step, so a run that is interrupted and resumed from
+`last.safetensors` ends with exactly the weights of an uninterrupted one.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from anykg.training.workers import ALONE, WorkerLost, Workers
 
 LAST_FILE, LOG_FILE = "last.safetensors", "log.jsonl"
 SAVE_SECONDS = 60.0
-"""At most this much training is lost to a kill, and the validation that was under way."""
+"""Seconds between checkpoints: an upper bound on the training lost when the process is killed."""
 
 
 class TrainingGraph(NamedTuple):
-    """A graph to learn from and facts of it to select on."""
+    """A graph to train on, and facts to select weights by."""
 
     name: str
     train: KnowledgeGraph
@@ -64,14 +64,14 @@ OnEpoch = Callable[[dict[str, Any]], None]
 
 @dataclass
 class _State:
-    """All that changes during training besides weights and optimiser."""
+    """The training state besides weights and optimiser."""
 
     epoch: int = 0
     step: int = 0
     loss_sum: float = 0.0
     best: float | None = None
     stale: int = 0
-    """Validations since the best."""
+    """Validations since the best one."""
     seconds: float = 0.0
     log: list[dict[str, Any]] = field(default_factory=list)
 
@@ -156,8 +156,8 @@ def train(
                 value = workers.told(_validate(model, graphs, recipe, task, metric, seed) if workers.leads else None)
                 if value is not None:
                     record[f"{task}/{metric}"] = value
-                # With nothing to select on, the last weights are the best there are; of equally good ones too: where
-                # validation is too easy to tell them apart, those that were trained longer know more of other graphs.
+                # Without validation the last weights are kept. Ties keep the most recent weights too: if validation is
+                # too easy to distinguish them, longer training generalises better to other graphs.
                 better = value is None or state.best is None or sign * value > sign * state.best
                 if (better or value == state.best or recipe.checkpoint == "last") and workers.leads:
                     save_weights(out, model, record)
@@ -215,7 +215,7 @@ def _exhausted(state: _State, recipe: Recipe) -> bool:
 
 
 def _tensors(model: LinkPredictor, optimizer: Adam) -> dict[str, Tensor]:
-    """Weights and optimiser state under one roof: they must never be of different steps."""
+    """Weights and optimiser state in one file, so that they are never from different steps."""
     kept = {"model": model.state_dict(), "optimizer": optimizer.tensors()}
     return {f"{part}.{key}": value for part, values in kept.items() for key, value in values.items()}
 
@@ -223,7 +223,7 @@ def _tensors(model: LinkPredictor, optimizer: Adam) -> dict[str, Tensor]:
 def _resume(path: Path, model: LinkPredictor, optimizer: Adam, trained: dict[str, Any]) -> _State:
     tensors, note = load_tensors(path)
     before, now = note.get("trained", {}), json.loads(json.dumps(trained))
-    # Settings that came later leave everything as it was by default.
+    # The defaults of settings added later reproduce the earlier behaviour.
     before["config"] = asdict(type(model.config)()) | before.get("config", {})
     before["recipe"] = asdict(Recipe()) | before.get("recipe", {})
     if before != now:
@@ -234,7 +234,7 @@ def _resume(path: Path, model: LinkPredictor, optimizer: Adam, trained: dict[str
 
 
 def _changes(before: dict[str, Any], now: dict[str, Any]) -> str:
-    """Which settings differ, also of those that have settings of their own."""
+    """The settings that differ, nested ones included."""
     found = []
     for key in sorted(before.keys() | now.keys()):
         was, is_now = before.get(key), now.get(key)

@@ -13,7 +13,7 @@ from anykg.models.recipe import Recipe
 
 
 def loss_of(scores: Tensor, recipe: Recipe) -> Tensor:
-    """The loss a recipe names."""
+    """The loss function of a recipe."""
     if recipe.loss == "bce":
         return binary(scores, recipe.positive_weight)
     if recipe.loss == "balanced-bce":
@@ -48,7 +48,7 @@ def self_adversarial(scores: Tensor) -> Tensor:
 
 
 def margin(scores: Tensor, gap: float) -> Tensor:
-    """How far each negative comes within `gap` of its target, averaged."""
+    """Margin loss: how far each negative comes within `gap` of its target, averaged."""
     return torch.relu(gap - scores[:, :1] + scores[:, 1:]).mean()
 
 

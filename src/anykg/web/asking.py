@@ -1,4 +1,4 @@
-"""The questions of page, HTTP interface and tools, asked of the public API: names in, JSON-ready answers out."""
+"""Answer the questions of page, HTTP interface and tools with the public API: names in, JSON-ready answers out."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from anykg.progress import Progress, ignore
 from anykg.web.decisions import Triple
 
 FEW_FACTS = 10
-"""Hidden facts of a relation below which a share says little."""
+"""Number of hidden facts of a relation below which a share is uncertain."""
 LISTED = 20
 """Best answers among which the probability of a fact is looked up."""
 COLUMNS = ("head", "relation", "tail")
@@ -26,7 +26,7 @@ Question = tuple[str | None, str | None, str | None]
 
 
 def open_column(question: Question) -> Asked | None:
-    """What a question asks for; None if all three are given."""
+    """The open column of a question; None if all three are given."""
     missing = [name for name, part in zip(COLUMNS, question, strict=True) if part is None]
     if len(missing) > 1:
         raise InputError(f"Expected two of head, relation and tail, found {3 - len(missing)}; {missing[0]} is missing.")
@@ -39,7 +39,7 @@ def has_probabilities(graph: KnowledgeGraph, model: LinkPredictor, asked: Asked 
 
 
 def calibration_for(graph: KnowledgeGraph, model: LinkPredictor, asked: Asked | None) -> Calibration | None:
-    """What turns scores into probabilities: brought by a fitted model, or kept from a check."""
+    """The calibration, stored with a fitted model or cached by a check."""
     return kept_calibration(model, graph, "relation" if asked == "relation" else "node")
 
 
@@ -117,7 +117,7 @@ def probabilities(
 ) -> list[float | None]:
     """The probability of each of some scored facts; None without a check.
 
-    A fact that is among the best answers to its question has the probability that it has there.
+    A fact that is among the best answers to its question has the probability of that answer.
     """
     stated: list[float | None] = [row.get("probability") for row in rows]
     found = calibration_for(graph, model, "tail")
@@ -139,7 +139,7 @@ def _answer(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def schema(graph: KnowledgeGraph) -> dict[str, Any]:
-    """What the graph says of its relations; for `graph.derive`."""
+    """The schema of a graph; for `graph.derive`."""
     found = anykg.schema(graph)
     return {
         "relations": [
@@ -161,7 +161,7 @@ def schema(graph: KnowledgeGraph) -> dict[str, Any]:
 
 
 def trust(report: dict[str, Any] | None, graph: KnowledgeGraph, relation: str) -> dict[str, Any] | None:
-    """How a check went for one relation; None if it hid no fact of it."""
+    """The result of a check for one relation; None if it hid no fact of it."""
     if report is None:
         return None
     label = graph.relations.label(graph.relations.index(relation))

@@ -1,7 +1,7 @@
-"""What a graph says about one entity: its facts by relation, and the neighbourhood as nodes and edges.
+"""Describe one entity: its facts by relation, and its neighbourhood as nodes and edges.
 
-Hubs have thousands of facts, so every list is capped and says how many more there are. Neighbours with few facts come
-first within a relation: they say more about an entity than those that everything is connected to.
+Hubs have thousands of facts, so every list is capped and has the number of omitted facts. Neighbours with few facts
+come first within a relation: they are more specific than hubs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Group(NamedTuple):
 
     relation: int
     direction: Direction
-    others: np.ndarray  # int64 [F], the entities at the other end, most telling first
+    others: np.ndarray  # int64 [F], the entities at the other end, most specific first
 
     @property
     def total(self) -> int:
@@ -30,7 +30,7 @@ class Group(NamedTuple):
 
 
 def named(vocabulary: Vocabulary, index: int) -> dict[str, str]:
-    """A name and what to show for it."""
+    """A name and its label."""
     return {"name": vocabulary[index], "label": vocabulary.label(index)}
 
 

@@ -1,4 +1,4 @@
-"""What jobs do, asked of the public API: (graph, model, settings, folder, progress) to what the result file holds."""
+"""The functions that jobs run: from (graph, model, settings, folder, progress) to the content of the result file."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _complete(
 
 
 def _audit(graph: KnowledgeGraph, model: str, settings: dict[str, Any], _: Path, progress: Progress) -> dict[str, Any]:
-    del model  # an audit fits its own
+    del model  # an audit fits its own models
     result: dict[str, Any] = anykg.audit(graph, progress=progress, **settings).to_dict()
     return result
 

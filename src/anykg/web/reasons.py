@@ -1,4 +1,4 @@
-"""Why a model believes a fact: `anykg.explain`, with names and labels for everything that is drawn."""
+"""Explain a fact for the page: `anykg.explain`, with names and labels for everything that is drawn."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def explain(
 ) -> dict[str, Any]:
     """Single facts, paths and rules behind a fact, the contrast with the runner-up, and the score without them.
 
-    `check` raises if nobody waits for the answer any more.
+    `check` raises if no client waits for the answer any more.
     """
     result = anykg.explain(graph, *fact, model=model)
     check()
@@ -93,7 +93,7 @@ def _contrast(graph: KnowledgeGraph, found: Contrast, stated: dict[str, float | 
 
 
 def _removal(found: Explanation) -> dict[str, Any]:
-    """What is left of the score without the reasons, and whether that is more than chance."""
+    """The score without the reasons, and whether the change is larger than by chance."""
     removed, draws = found.removal, found.random
     if not len(removed.facts):
         return {"without": None, "reliable": True}
@@ -109,7 +109,7 @@ def _removal(found: Explanation) -> dict[str, Any]:
 
 
 class _Words:
-    """Facts around one triplet, told in the graph's words."""
+    """Facts around one triplet, described with the graph's names."""
 
     def __init__(self, graph: KnowledgeGraph, head: int, relation: int, tail: int) -> None:
         self.graph, self.head, self.relation, self.tail = graph, head, relation, tail
@@ -142,7 +142,7 @@ class _Words:
         return " · ".join(steps)
 
     def sentences(self, found: Explanation) -> list[str]:
-        """The rule that holds most often, told with names; and a known answer that is better, if there is one."""
+        """The rule that holds most often, with names; and a better known answer, if there is one."""
         told = []
         counted = [match for match in found.matches if match.body]
         if counted:

@@ -1,4 +1,4 @@
-"""Graphs: list, upload, search, entities, neighbourhoods; and the questions a model answers at once."""
+"""Routes of graphs: list, upload, search, entities, neighbourhoods, and questions answered immediately."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Offset = Annotated[int, Query(ge=0, le=10**9)]
 
 
 async def state_of(request: Request) -> State:
-    """What the server holds."""
+    """The state of the server."""
     state: State = request.app.state.anykg
     return state
 
@@ -246,7 +246,7 @@ async def explain(served: Graph, state: Held, request: Request, fact: schemas.As
 
 @router.get("/graphs/{graph}/schema", response_model=schemas.GraphSchema, responses=PROBLEMS, tags=["ask"])
 async def schema(served: Graph, state: Held, request: Request) -> dict[str, Any]:
-    """What the graph says of its relations: functional, symmetric, inverse, and which kinds of entities they join."""
+    """The schema of the graph: functional, symmetric and inverse relations, and the kinds of entities they join."""
     found: dict[str, Any] = await state.compute(request, lambda _: served.graph.derive(asking.schema), PREDICT_SECONDS)
     return found
 

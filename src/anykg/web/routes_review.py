@@ -1,4 +1,4 @@
-"""Review: candidates that jobs found, decisions about them, and the export of what was accepted."""
+"""Routes of the review: candidates found by jobs, decisions about them, and the export of accepted facts."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ def serve(
 
 
 def _started(state: Any, check: bool, address: str | None) -> None:
-    """Once the server listens: open the page, load the kernels, check small graphs that have no probabilities yet."""
+    """After the server has started: open the page, load the kernels, check small graphs without a calibration."""
     if address is not None:
         threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
     threading.Thread(target=state.warm_up, args=(CHECKED_FACTS if check else 0,), daemon=True).start()
@@ -151,7 +151,7 @@ def _socket(host: str, port: int | None) -> socket.socket:
 
 
 def _own(host: str) -> list[str]:
-    """Addresses of this computer, where it listens on all of them."""
+    """Addresses of this computer, if it listens on all of them."""
     if host not in ("0.0.0.0", "::"):
         return []
     try:

@@ -1,7 +1,7 @@
-"""Find names as they are typed: exact, prefix, word, substring, then similar spelling.
+"""Search names as they are typed: exact, prefix, word, substring, then similar spelling.
 
 Text is compared without case and accents. Matches come by tier, then by how many facts a name has. Names of similar
-spelling share byte trigrams of their words with the query; the inverted index for that is built at the first need.
+spelling share byte trigrams of their words with the query; the inverted index for that is built on first use.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LEAST_OVERLAP = 0.5
 """Share of the query's trigrams below which a name is not similar."""
 MOST_SIMILAR = 50
 KEPT_QUERIES, KEPT_MATCHES = 256, 4_000_000
-"""How many queries are kept with what they found, and how many matches in all."""
+"""Upper bounds on the cached queries, and on their matches in all."""
 WORD_BREAKS = r"[\s_\-/#:.,()'\"|]"
 
 
@@ -73,7 +73,7 @@ class SearchIndex:
         return Found(ids[offset : offset + limit], len(ids), similar)
 
     def _keep(self, wanted: str, kept: tuple[np.ndarray, bool]) -> None:
-        """Remember what a query found, and forget the queries that were not asked for longest."""
+        """Cache the matches of a query, and evict the least recently used queries."""
         with self._guard:
             if wanted in self._kept:  # another thread was faster
                 return

@@ -1,6 +1,6 @@
-"""The tools that `anykg mcp` offers to assistants: small, read-only, every answer with what is needed to judge it.
+"""The tools that `anykg mcp` offers to assistants: small and read-only.
 
-An answer says how probable it is, whether it is in the graph already, and how far the check trusts its relation. The
+Every answer has its probability, whether it is in the graph already, and how far the check trusts its relation. The
 check is started with the server; answers wait for it.
 """
 
@@ -40,18 +40,18 @@ Name = Annotated[str, Field(max_length=4000)]
 
 
 class Toolbox:
-    """One graph, its model, and what the check found."""
+    """One graph, its model, and the result of the check."""
 
     def __init__(self, served: Served, *, check: bool = True) -> None:
         self.served = served
         self.report: dict[str, Any] | None = None
         self._reading = Pool("reading", threads=1, waiting=16)
-        self._computing = Pool("computing", threads=1, waiting=16)  # the kernels' threads must not be entered twice
+        self._computing = Pool("computing", threads=1, waiting=16)  # the kernels' thread pool is not reentrant
         if check:  # before any other work
             self._computing.put(lambda _: [self.check()])
 
     async def run(self, work: Callable[[], Any], *, computes: bool = False) -> str:
-        """The result of `work` as JSON; wrong input raises with a sentence. Work that computes waits for the check."""
+        """The result of `work` as JSON; wrong input raises an error. Work that computes waits for the check."""
         from mcp.server.mcpserver.exceptions import ToolError
 
         pool = self._computing if computes else self._reading

@@ -1,8 +1,8 @@
 """The best paths through layers of weighted edges, by beam search.
 
-An edge (u, r, v) leads from v to u, as messages go in `models.nbf`; scores [L, E] say what it is worth in each
-layer. A path takes at most one edge in a layer, in order, and may wait in between; it never returns to an entity. Its
-worth is the sum over its edges, in the best layers for them; edges worth nothing or less are not taken.
+An edge (u, r, v) leads from v to u, as messages go in `models.nbf`; scores [L, E] are its worth in each layer. A path
+takes at most one edge per layer, in order, and may skip layers; it never returns to an entity. Its worth is the sum
+over its edges, in the best layers for them; only edges of positive worth are taken.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def best_paths(
     worth = np.full((layers + 1, num_nodes, beams), -np.inf)
     taken = np.full((layers + 1, num_nodes, beams), NONE, np.int64)
     back = np.zeros((layers + 1, num_nodes, beams), np.int64)
-    name = np.zeros((layers + 1, num_nodes, beams), np.uint64)  # tells sequences of edges apart
+    name = np.zeros((layers + 1, num_nodes, beams), np.uint64)  # a hash of the sequence of edges
     worth[0, start, 0] = 0.0
     for layer in range(1, layers + 1):
         worth[layer], name[layer] = worth[layer - 1], name[layer - 1]
@@ -66,7 +66,7 @@ def best_paths(
 def _visits(
     edges: np.ndarray, taken: np.ndarray, back: np.ndarray, layer: int, node: int, beam: int, wanted: int
 ) -> bool:
-    """Whether a kept path goes through `wanted`."""
+    """Whether a kept path goes through the entity `wanted`."""
     while True:
         if node == wanted:
             return True
@@ -89,7 +89,7 @@ def _insert(
     beam: int,
     label: np.uint64,
 ) -> None:
-    """Put a path among the kept ones of an entity, which are sorted; the same edges in other layers are one path."""
+    """Insert a path into the sorted paths of an entity; equal edges in other layers are the same path."""
     last = len(worth) - 1
     for slot in range(len(worth)):
         if worth[slot] > -np.inf and name[slot] == label:

@@ -1,8 +1,8 @@
-"""Why this answer and not another: single facts that hold up the lead of one answer over the best other one.
+"""Contrastive explanation: the single facts that the lead of an answer over the runner-up depends on.
 
-Facts that touch the head, the answer or the other answer are removed one at a time, and both answers are scored on what
-is left. To encode the graph anew for each of them takes long, so a Bellman-Ford network first passes over the encoded
-graph with each fact masked, and only those that matter most are removed for good. For other models, and if there are
+Facts that touch the head, the answer or the runner-up are removed one at a time, and both answers are scored on the
+rest. Encoding the graph again for each of them is slow, so a Bellman-Ford network first passes over the encoded graph
+with each fact masked, and only the most important ones are removed from the graph. For other models, and if there are
 very many facts, those that `edge_relevance` or the walks between the entities suggest are tested.
 """
 
@@ -21,22 +21,22 @@ from anykg.graph.graph import HEAD, TAIL, KnowledgeGraph
 from anykg.models.base import LinkPredictor
 
 TESTED = 64
-"""Facts that are removed, one at a time."""
+"""Number of facts that are removed, one at a time."""
 MASKED, REMOVED = 600, 16
-"""Facts that are masked, one at a time, and of these the ones that are removed."""
+"""Number of facts that are masked, one at a time, and how many of these are removed."""
 
 
 @dataclass(frozen=True)
 class SingleFact:
-    """A fact, and both answers without it."""
+    """A fact, and the scores of both answers without it."""
 
     fact: np.ndarray  # int64 [3]
     score: float
-    """Of the answer."""
+    """Score of the answer."""
     other: float
-    """Of the other answer."""
+    """Score of the runner-up."""
     effect: float
-    """How much smaller the lead is."""
+    """The decrease of the lead."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Contrast:
     score: float
     other_score: float
     facts: tuple[SingleFact, ...]
-    """Those that were tested and matter, largest effect first."""
+    """The tested facts that matter, largest effect first."""
     tested: int
     nearby: int
     """Facts that touch one of the three entities."""
@@ -65,7 +65,7 @@ class Contrast:
 def contrast(
     model: LinkPredictor, graph: KnowledgeGraph, triplet: np.ndarray, *, count: int = 3, tested: int = TESTED
 ) -> Contrast | None:
-    """Compare a triplet that is no fact of the graph with the best other tail; None if there is no other tail."""
+    """Compare a triplet that is not a fact of the graph with the best other tail; None if there is no other tail."""
     head, relation, tail = (int(part) for part in triplet)
     encoded = encode(model, graph)
     best = best_answers(model, graph, np.array([[head, relation, -1]]), k=2, encoded=encoded).triplets[:, TAIL]
@@ -105,7 +105,7 @@ def contrast(
 def _masked(
     model: LinkPredictor, graph: KnowledgeGraph, encoded: Any, rows: np.ndarray, facts: np.ndarray
 ) -> np.ndarray:
-    """The facts, those first whose mask takes most off the lead of the first of two triplets [2, 3]."""
+    """The facts, sorted by how much masking them reduces the lead of the first of two triplets [2, 3]."""
     leads = []
     for fact in facts:
         keep = np.ones(2 * len(graph), bool)

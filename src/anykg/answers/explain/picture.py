@@ -1,4 +1,4 @@
-"""The facts of an explanation as a small drawing: head on the left, tail on the right, reasons in between."""
+"""Draw the facts of an explanation: head on the left, tail on the right, reasons in between."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LONGEST_NAME = 26
 
 
 def can_draw(path: Path | str) -> None:
-    """Refuse, before any work is done, a file that cannot be drawn to."""
+    """Raise, before any work is done, if a file cannot be drawn to."""
     if Path(path).suffix not in FORMATS:
         raise ConfigError(f"{path}: expected a name that ends with {' or '.join(FORMATS)}.")
     if find_spec("matplotlib") is None:
@@ -24,7 +24,7 @@ def can_draw(path: Path | str) -> None:
 
 
 def draw(explanation: Explanation, path: Path | str) -> None:
-    """Write an .svg or .png file; the triplet asked about is the dashed arrow."""
+    """Write an .svg or .png file; the explained triplet is the dashed arrow."""
     can_draw(path)
     from matplotlib import rc_context
     from matplotlib.figure import Figure
@@ -38,7 +38,7 @@ def draw(explanation: Explanation, path: Path | str) -> None:
     axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
     axes.set(xlim=(-0.12, 1.12), ylim=(low - 0.2, high + 0.2))
     axes.set_axis_off()
-    tall = (height / (high - low + 0.4)) / (width / 1.24)  # inches of a unit upwards for those of a unit along
+    tall = (height / (high - low + 0.4)) / (width / 1.24)  # inches per unit of y over inches per unit of x
     asked = explanation.triplet
     drawn: dict[tuple[int, int], int] = {}
     for head, relation, tail in [*facts.tolist(), asked.tolist()]:
@@ -60,7 +60,7 @@ def draw(explanation: Explanation, path: Path | str) -> None:
         ends = entity in (asked[0], asked[2])
         box = {"boxstyle": "round", "facecolor": "#fdebd0" if ends else "#eaf2f8", "edgecolor": "#7f8c8d"}
         axes.text(x, y, _short(graph.entities.label(entity)), fontsize=8, ha="center", va="center", bbox=box, zorder=3)
-    # The same explanation is the same file.
+    # Equal explanations give equal files.
     with rc_context({"svg.hashsalt": "anykg"}), atomic_path(path) as temporary:
         metadata = {"Date": None} if path.suffix == ".svg" else {"Software": None}
         figure.savefig(temporary, format=path.suffix[1:], dpi=150, metadata=metadata)
@@ -90,10 +90,10 @@ def layout(explanation: Explanation) -> dict[int, tuple[float, float]]:
 
 
 def _reasons(explanation: Explanation) -> list[np.ndarray]:
-    """The facts of the paths; where there are none, of the clauses."""
+    """The facts of the paths, or of the clauses if there are none."""
     return [path.facts for path in explanation.paths] or [match.facts for match in explanation.matches]
 
 
 def _short(name: str) -> str:
-    """The end of a long name, which tells web addresses apart."""
+    """The end of a long name, which distinguishes IRIs."""
     return name if len(name) <= LONGEST_NAME else "…" + name[1 - LONGEST_NAME :]

@@ -16,7 +16,7 @@ NOBODY = -1
 
 
 def as_json(explanation: Explanation) -> dict[str, Any]:
-    """Everything, with names."""
+    """The whole explanation as JSON, by name."""
     graph, removal = explanation.graph, explanation.removal
     return {
         "triplet": list(_names(graph, explanation.triplet)),
@@ -48,7 +48,7 @@ def as_json(explanation: Explanation) -> dict[str, Any]:
 
 
 def as_text(explanation: Explanation) -> str:
-    """What a person reads."""
+    """The explanation as text."""
     graph = explanation.graph
     known = "; the graph has this fact, which was removed first" if explanation.known else ""
     lines = [
@@ -112,7 +112,7 @@ def sentence(graph: KnowledgeGraph, match: Match, head: int) -> str:
 
 
 def _along(facts: np.ndarray, start: int) -> list[np.ndarray]:
-    """Facts in the order of a walk from an entity, as far as they join."""
+    """Facts in the order of a walk from an entity, as far as they connect."""
     left, ordered, at = list(facts), [], start
     while left:
         joined = [index for index, fact in enumerate(left) if at in (int(fact[0]), int(fact[2]))]

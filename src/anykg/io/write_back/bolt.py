@@ -1,4 +1,4 @@
-"""Predictions as relationships of a property graph, merged with those that are there."""
+"""Write predictions as relationships of a property graph, merged with existing ones."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _run(transaction: Any, statement: str, values: list[dict[str, Any]]) -> None
 
 
 def _merge(relation: str, origin: Origin) -> str:
-    """Cypher that writes rows of one relation, and changes nothing where they are written already."""
+    """Cypher that writes rows of one relation; writing them again changes nothing."""
     kind = (relation if origin.accepted else origin.prefix + relation).replace("`", "``")
     done = "ON CREATE SET r += row.set" if origin.accepted else "SET r += row.set"
     return (

@@ -21,7 +21,7 @@ one_blas_thread = threads(blas=1)
 
 
 def can_fuse(model: ISDEA) -> bool:
-    """Whether the kernels know this model: the full read-out, in single precision on a CPU."""
+    """Whether the kernels support this model: the full read-out, in single precision on a CPU."""
     flat = model.weights.flat
     return model.config.readout == "full" and flat.dtype == torch.float32 and flat.device.type == "cpu"
 
@@ -63,7 +63,7 @@ def _sizes(model: ISDEA) -> tuple[int, ...]:
 
 
 class _FusedLoss(torch.autograd.Function):
-    """Inputs: what the kernel needs of the batch, the model's sizes, its weights."""
+    """Inputs: the batch, the model's sizes, its weights."""
 
     @staticmethod
     @one_blas_thread

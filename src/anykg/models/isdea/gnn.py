@@ -51,7 +51,7 @@ def kernel(name: str, width: int) -> nn.Module:
     if name == "gin":
         return pyg.GINConv(nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width)))  # type: ignore[no-any-return]
     if name == "gat":
-        # Attention over equal states that include one's own cannot tell whether there are neighbours.
+        # Attention over equal states that include the node's own cannot detect whether there are neighbours.
         return pyg.GATConv(width, width, add_self_loops=False)  # type: ignore[no-any-return]
     if name == "graphconv":
         return pyg.GraphConv(width, width)  # type: ignore[no-any-return]
@@ -148,7 +148,7 @@ def _literal_others(
     kinds: Tensor,
     edges: tuple[Tensor, Tensor, Tensor],
 ) -> Tensor:
-    """What a set function makes of all relations but k: [K N, D] for the relations `kinds` [K]."""
+    """A set function of all relations but k: [K N, D] for the relations `kinds` [K]."""
     ends, of, weights = edges
     n, count = graph.num_entities, 2 * graph.num_relations
     values = operator(start.repeat(count, 1), ends + n * of, weights)  # [2R N, D]
@@ -164,7 +164,7 @@ def _literal_others(
 class _Hop(NamedTuple):
     """One layer over the whole graph, from the V nodes of the layer below to the nodes of this one."""
 
-    self_index: Tensor  # where each node is in the layer below
+    self_index: Tensor  # the position of each node in the layer below
     edges: Tensor  # [2, M] from a node below to V + a node of this layer
     weight: Tensor  # [M]
 
@@ -199,7 +199,7 @@ def _near(
 def _plan(
     model: ISDEA, graph: KnowledgeGraph, entities: np.ndarray, relations: np.ndarray
 ) -> tuple[Tensor, list[_Hop], np.ndarray]:
-    """Where each pair is in the last layer, the hops from the first layer on, and the nodes (keys) of the first."""
+    """The position of each pair in the last layer, the hops in order, and the nodes (keys) of the first layer."""
     layers, columns = model.config.layers, 2 * graph.num_relations + 1
     edges, within = normalised_edges(graph), graph.derive(_within, layers)
 
@@ -270,7 +270,7 @@ def _incidence(graph: KnowledgeGraph) -> _Incidence:
 
 
 def _within(graph: KnowledgeGraph, layers: int) -> list[np.ndarray]:
-    """For each layer t, by key: does someone within t - 1 hops of the entity have the relation? bool [N (2R + 1)]."""
+    """For each layer t, by key: whether an entity within t - 1 hops has the relation, bool [N (2R + 1)]."""
     n, columns = graph.num_entities, 2 * graph.num_relations + 1
     edges = normalised_edges(graph)
     links = sparse.csr_array((np.ones(len(edges.target), np.float32), (edges.target, edges.source)), shape=(n, n))
@@ -286,7 +286,7 @@ def _within(graph: KnowledgeGraph, layers: int) -> list[np.ndarray]:
 
 
 def _distinct(keys: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """The distinct keys below `size`, ascending, and where each key is among them."""
+    """The distinct keys below `size`, ascending, and the position of each key among them."""
     there = np.zeros(size, bool)
     there[keys] = True
     distinct = np.flatnonzero(there)
@@ -296,7 +296,7 @@ def _distinct(keys: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _like(example: Tensor, array: np.ndarray) -> Tensor:
-    """The array beside `example`; floats in its type."""
+    """The array on the device of `example`; floats in its dtype."""
     tensor = torch.from_numpy(array).to(example.device)
     return tensor.to(example.dtype) if tensor.is_floating_point() else tensor
 
@@ -307,9 +307,9 @@ def _like(example: Tensor, array: np.ndarray) -> Tensor:
 def _others(
     model: ISDEA, values: Tensor, group: Tensor, groups: int, own: Tensor, asked: Tensor, absent: Tensor, count: int
 ) -> Tensor:
-    """A set function of what all `count` relations but one say to an entity: [P, D].
+    """A set function of the messages of all `count` relations but one to an entity: [P, D].
 
-    values [M, D] are what relations say to the entities group [M]; all others say `absent` [D]. Row p asks for entity
+    values [M, D] are messages of relations to the entities group [M]; all others send `absent` [D]. Row p is for entity
     asked[p] without the relation whose value is at own[p], or -1 if that one is absent.
     """
     kind = model.config.aggregation
@@ -327,7 +327,7 @@ def _others(
 def _max_of_others(
     values: Tensor, group: Tensor, missing: Tensor, own: Tensor, mine: Tensor, asked: Tensor, absent: Tensor
 ) -> Tensor:
-    """The largest without one's own: the second largest where one's own is the only largest."""
+    """The maximum without the own value: the second largest if the own value is the unique maximum."""
 
     def largest(candidates: Tensor) -> Tensor:
         lowest = candidates.new_full((len(missing), candidates.shape[1]), -torch.inf)

@@ -1,10 +1,10 @@
-"""ISDEA+: any graph neural network made double equivariant, by telling each relation from all the others.
+"""ISDEA+: any graph neural network made double equivariant, by distinguishing each relation from all the others.
 
 `reference.py` has the equations. Every (entity i, relation k), inverses included, has a vector X_ik, computed from two
 streams of states that gather over k's triplets and over those of all other relations; the score of (i, k, j) is an MLP
 of X_ik, X_jk and the distances between i and j.
 
-With the GCN kernel no graph is left in a training step (`folded.py`), and that step is compiled as a whole (`fused.py`,
+With the GCN kernel a training step does not touch the graph (`folded.py`) and is compiled as a whole (`fused.py`,
 `kernels.py`). Other kernels and set functions pass messages (`gnn.py`). Departures from the public code: scores are
 logits, and the two biases that are only ever added (of W and of the GCN kernel) are one parameter.
 """
@@ -38,7 +38,7 @@ ROWS = 2**17
 
 @dataclass(frozen=True)
 class ISDEAConfig:
-    """The published model by default."""
+    """Settings of ISDEA+; the defaults are the published ones."""
 
     gnn: str = "gcn"
     """Graph convolution: gcn, gin, gat, graphconv, sage, or MODULE:CLASS of any torch-geometric one."""
@@ -161,7 +161,7 @@ class ISDEA(LinkPredictor):
     ) -> Tensor | None:
         if not (recipe.loss == "bce" and self._folds and can_fuse(self)):
             return None
-        graph = without_targets(graph, rows, targets)  # the same graph where the recipe holds targets out of it
+        graph = without_targets(graph, rows, targets)  # the graph itself if the recipe holds targets out
         asked, hops = rows.numpy().reshape(-1, 3), moves(self, graph.num_relations)
         scalars, steps = folded_scalars(graph, self.config.layers), distance_features(graph, asked)
         positive = np.arange(len(asked)) % rows.shape[1] == 0 if labels is None else labels.numpy()
@@ -217,7 +217,7 @@ class ISDEA(LinkPredictor):
         return self._mlp("scorer", torch.relu(hidden), torch.relu, last=False, first=1).squeeze(-1)
 
     def _distances(self, graph: KnowledgeGraph, triplets: Tensor) -> Tensor:
-        """What the read-out sees of the distances of triplets [B, 3]: [B, 2], or [B, D] embedded."""
+        """The distances of triplets [B, 3] as the read-out takes them: [B, 2], or [B, D] embedded."""
         steps = self._steps(graph, triplets)
         return self._mlp("distance", steps, torch.tanh) if self.config.readout == "full" else steps
 
@@ -268,7 +268,7 @@ class ISDEA(LinkPredictor):
 
 
 def _parts(config: ISDEAConfig) -> dict[str, Part]:
-    """Every weight and bias, in the order in which the compiled kernels find them."""
+    """Every weight and bias, in the order that the compiled kernels expect."""
     layers, width = config.layers, config.width
     maps = 2 if config.gnn == "gcn" else 1  # of the state, and of what it gathers
     parts = {
@@ -294,7 +294,7 @@ def _parts(config: ISDEAConfig) -> dict[str, Part]:
 def distance_features(graph: KnowledgeGraph, triplets: np.ndarray) -> np.ndarray:
     """d(head, tail) / N and d(tail, head) / N of triplets [B, 3], float32 [B, 2]; 1 where there is no path."""
     table = distance_table(graph, directed=True)
-    if table is not None:  # a training step has no time for more than looking up
+    if table is not None:  # a table lookup, since training steps are short
         features, neighbours = look_up(table, graph.derive(_feature_of_step), triplets)
         if not (len(neighbours) and graph.contains(triplets[neighbours]).any()):  # a fact must not see itself
             return np.asarray(features)

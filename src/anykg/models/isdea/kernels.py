@@ -1,4 +1,4 @@
-"""Forward and backward of folded ISDEA+ on a training batch, compiled as a whole.
+"""Compiled forward and backward pass of folded ISDEA+ on a training batch.
 
 A step has about a hundred rows: calling sixty small tensor operations, and recording them for a backward pass, costs
 more than the arithmetic. `ISDEA.score_triplets` is the same function in plain torch, and its autograd the reference.
@@ -22,7 +22,7 @@ MLP = tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]
 
 
 BLOCK = 256
-"""Triplets of `score` that are computed at once: what they need stays in a core's cache."""
+"""Triplets per block of `score`, chosen so that a block fits a core's cache."""
 
 
 @njit(cache=True, nogil=True)
@@ -101,7 +101,7 @@ def loss(
 def forward(
     moves: np.ndarray,  # [2, 2, F, F] as ISDEA makes them
     features: np.ndarray,  # [P, F]
-    positions: np.ndarray,  # [2B] where the heads, then the tails are among the pairs
+    positions: np.ndarray,  # [2B] positions of the heads, then the tails, among the pairs
     steps: np.ndarray,  # [B, 2]
     sizes: tuple[int, ...],  # T, D, hidden units of the streams, of X, of the distances, of the scorer
     flat: np.ndarray,
@@ -140,7 +140,7 @@ def backward(
     sizes: tuple[int, ...],
     flat: np.ndarray,
 ) -> np.ndarray:
-    """The gradient of the weights, as flat as they are."""
+    """The gradient of the weights, flat."""
     maps, _, streams, combine, distance, scorer = _unpack(flat, sizes)
     found = np.empty_like(flat)
     of_maps, of_map_biases, of_streams, of_combine, of_distance, of_scorer = _unpack(found, sizes)
@@ -193,7 +193,7 @@ def _unpack(flat: np.ndarray, sizes: tuple[int, ...]) -> Any:
 
 @njit(cache=True)
 def _take(flat: np.ndarray, at: int, rows: int, columns: int) -> Any:
-    """The next matrix, and where it ends."""
+    """The next matrix, and the offset after it."""
     end = at + rows * columns
     return flat[at:end].reshape(rows, columns), end
 
@@ -264,7 +264,7 @@ def _fold_gradient(
 
 @njit(cache=True)
 def _tanh_mlp(inputs: np.ndarray, layers: MLP) -> np.ndarray:
-    """What each of three layers of one width makes of the inputs: [3, rows, width]."""
+    """The outputs of three layers of equal width: [3, rows, width]."""
     weights, biases = layers
     seen = np.empty((3, len(inputs), len(biases[0])), np.float32)
     for layer in range(3):

@@ -1,4 +1,4 @@
-"""Many small tensors kept as one parameter, so that a training step computes one gradient and makes one update.
+"""Many small tensors stored as one parameter, so that a training step computes one gradient and one update.
 
 The state dict holds the tensors by name, as views of the parameter.
 """
@@ -18,7 +18,7 @@ class Part(NamedTuple):
 
     shape: tuple[int, ...]
     inputs: int
-    """Of the linear map it belongs to: it is drawn as that map's weight or bias usually is."""
+    """Input width of the linear map it belongs to, which scales its initialisation."""
 
 
 class Packed(nn.Module):

@@ -35,7 +35,7 @@ from anykg.seeds import torch_generator
 
 @dataclass(frozen=True)
 class NBFNetConfig:
-    """The paper's setting by default."""
+    """Settings of NBFNet; the defaults are the paper's."""
 
     width: int = 32
     """Width of all states; multiples of 16 are fast."""
@@ -62,7 +62,7 @@ class Encoded:
     vectors: Tensor  # [L, 2R, D], of the messages
     query: Tensor  # [2R, D], of boundary and read-out
     keep: np.ndarray | None = None
-    """bool [2E]; edges that are False are not there."""
+    """bool [2E]; edges where it is False are ignored."""
     edge_weights: Tensor | None = None
     """[layers, 2E] factors of the messages, to attribute a score to edges."""
 

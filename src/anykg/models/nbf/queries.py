@@ -1,7 +1,7 @@
-"""What Bellman-Ford models share: queries in groups and blocks, training without the hidden facts, cached vectors.
+"""Shared code of Bellman-Ford models: queries in groups and blocks, masks of hidden facts, cached vectors.
 
 A query is (head, relation): its relation may be an inverse, r + R. One pass over the graph answers a query for every
-tail, so equal queries are asked once, and triplets are scored by reading the states of their tails.
+tail, so equal queries are computed once, and triplets are scored by reading the states of their tails.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ CACHE_BYTES = 16 * 2**20
 
 
 Targets = tuple[Tensor, Tensor]
-"""What is read of a block of queries: the index of a query [M] and an entity [M]."""
+"""The outputs read from a block of queries: the index of a query [M] and an entity [M]."""
 
 
 class BellmanFordPredictor(LinkPredictor):
-    """A model that answers a query in one pass: equal queries once, in blocks, reading what is asked of each."""
+    """A model that answers a query in one pass: distinct queries are computed once, in blocks."""
 
     @abstractmethod
     def answers(self, encoded: Any, queries: Tensor, targets: Targets | None) -> Tensor:
@@ -38,7 +38,7 @@ class BellmanFordPredictor(LinkPredictor):
 
     @abstractmethod
     def query_bytes(self, encoded: Any) -> int:
-        """What one query's states take."""
+        """Bytes of one query's states."""
 
     def score_tails(self, encoded: Any, heads: Tensor, relations: Tensor, candidates: Tensor | None = None) -> Tensor:
         if candidates is not None:
@@ -85,14 +85,14 @@ class BellmanFordPredictor(LinkPredictor):
 
 
 def at_least_one(settings: object, *names: str) -> None:
-    """Refuse settings that must be 1 or more and are not."""
+    """Check that settings are at least 1."""
     for name in names:
         if getattr(settings, name) < 1:
             raise ConfigError(f"Expected {name} of at least 1, found {getattr(settings, name)}.")
 
 
 class Grouped(NamedTuple):
-    """Distinct queries and what is read of each."""
+    """Distinct queries and the outputs read from each."""
 
     queries: Tensor  # int64 [Q, 2]: head, relation; sorted by relation
     which: Tensor  # int64 [M]: the query of a triplet

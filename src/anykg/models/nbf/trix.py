@@ -41,7 +41,7 @@ from anykg.models.recipe import Recipe
 
 @dataclass(frozen=True)
 class TRIXConfig:
-    """The published models by default, both in one."""
+    """Settings of TRIX; the defaults are those of both published models."""
 
     width: int = 32
     """Width of all states; multiples of 16 are fast."""
@@ -125,7 +125,7 @@ class RelationStep(nn.Module):
 
 
 def relation_steps(steps: nn.ModuleList) -> list[RelationStep]:
-    """The steps with their type, which a module list forgets."""
+    """The steps with their type, which `nn.ModuleList` loses."""
     return [step for step in steps if isinstance(step, RelationStep)]
 
 

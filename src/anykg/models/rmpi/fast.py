@@ -2,7 +2,7 @@
 
 h0 depends on the relation alone, so sums over links are sums over relations: the W1 of a kind of link is applied to the
 R vectors once, and the messages to a triplet are the sum of two per-entity sums (its head's, its tail's) and one for
-the pair. No triplet has a row of its own; `kernels.py` finds the subgraphs as ranges of table rows to add up.
+the pair. Triplets need no rows of their own; `kernels.py` finds the subgraphs as ranges of table rows to sum.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The enclosing subgraphs of candidate triplets (u, r, v), as what message passing between triplets needs of them.
+"""Extract the enclosing subgraphs of candidate triplets (u, r, v), in the form that message passing needs.
 
 A graph is given by the triplets around each entity: those of entity i are at `offsets[i]:offsets[i + 1]`, sorted by the
 entity at their other end (`other`). `column` is r for a triplet of relation r that comes in, R + r for one that goes
 out, `edge` its number; a loop is listed twice. The subgraph has u, v and the entities within two hops of both, where a
-path from one does not pass through the other, and all triplets among them, and the candidate, be it a fact or not.
+path from one does not pass through the other, all triplets among them, and the candidate, whether it is a fact or not.
 
 Only what touches u or v passes messages on, so of a subgraph are kept: the *rows* of entries of u, of v and of their
 neighbours in it, and the *links*: the entries of u's or v's row to one neighbour. A link to the other root comes first.
@@ -136,14 +136,14 @@ def _listed(around: Around, entity: int) -> list[tuple[int, int, int]]:
 
 
 def _within(near: list[set[int]], root: int, apart: int) -> set[int]:
-    """What is within two hops of `root` without passing through `apart`."""
+    """The entities within two hops of `root` without passing through `apart`."""
     one = near[root] - {root, apart}
     return one.union(*(near[x] for x in one)) - {root, apart}
 
 
 @njit(cache=True)
 def _weight(seed: np.uint64, salt: np.uint64, candidate: int, edge: int, drop: float) -> float:
-    """The weight of a triplet in a candidate's subgraph: the same wherever it is met, so a hash and no generator.
+    """The weight of a triplet in a candidate's subgraph: a hash, so that it is the same wherever the triplet occurs.
 
     It depends on the candidate itself, not on its index, so that a batch can be scored in parts.
     """
@@ -172,7 +172,7 @@ def _weights(
 
 @njit(cache=True)
 def _spread(offsets: np.ndarray, other: np.ndarray, root: int, apart: int, mark: np.ndarray, stamp: int) -> None:
-    """Mark what is within two hops of `root` without passing through `apart`."""
+    """Mark the entities within two hops of `root` without passing through `apart`."""
     for i in range(offsets[root], offsets[root + 1]):
         x = other[i]
         if x in (root, apart) or (i > offsets[root] and other[i - 1] == x):
@@ -206,7 +206,7 @@ def _enclose(
     drop: float,
     seed: np.uint64,
 ) -> tuple[Any, ...]:
-    """The parts of `Enclosed` and the numbers of the entries' triplets, with room to spare, and how much is used."""
+    """The parts of `Enclosed` and the edges of the entries, over-allocated, and how much of each is used."""
     count, entities, facts = len(triplets), len(offsets) - 1, len(edge) // 2
     from_u, from_v = np.zeros(entities, np.int32), np.zeros(entities, np.int32)
     seen, row_of = np.zeros(entities, np.int32), np.zeros(entities, np.int64)

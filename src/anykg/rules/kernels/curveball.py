@@ -1,7 +1,7 @@
 """Shuffle lists of distinct values among each other: every list keeps its length, every value its number of lists.
 
-The curveball algorithm: two lists of a group put what only one of them has into a pool, and draw from it again.
-After a few trades for each list, all such arrangements are about equally likely.
+The curveball algorithm: two lists of a group pool the values that only one of them has, and redistribute the pool at
+random. After a few trades per list, all such arrangements are about equally likely.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import numpy as np
 from numba import njit
 
 TRADES = 5
-"""Trades for each list."""
+"""Trades per list."""
 
 
 @njit(cache=True)
@@ -37,7 +37,7 @@ def curveball(
 
 @njit(cache=True)
 def _trade(one: np.ndarray, two: np.ndarray, owner: np.ndarray, pool: np.ndarray, random: np.random.Generator) -> None:
-    """Deal what only one of two lists has anew."""
+    """Redistribute the values that only one of two lists has."""
     for value in one:
         owner[value] += 1
     for value in two:

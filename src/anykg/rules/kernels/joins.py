@@ -1,4 +1,4 @@
-"""Joins for rules with named relations: the paths of up to three facts from an entity, and what they join.
+"""Joins for rules with named relations: paths of up to three facts from an entity, and the pairs they join.
 
 Facts with their inverses are sorted by (head, relation, tail), so that the tails of (head, relation) are one range; a
 relation r + R is the inverse of r. The entities of a path are pairwise distinct, so a fact is never part of a path
@@ -70,7 +70,7 @@ def scratch(num_entities: int) -> Scratch:
 
 @njit(cache=True, nogil=True)
 def range_of(adjacent: Adjacency, entity: int, relation: int) -> tuple[int, int]:
-    """Where the tails of (entity, relation) are."""
+    """The range of the tails of (entity, relation)."""
     low, high = adjacent.offsets[entity], adjacent.offsets[entity + 1]
     end = high
     while low < high:
@@ -135,7 +135,7 @@ def step_two(adjacent: Adjacency, start: int, count: int, relation: int, buffers
 
 @njit(cache=True, nogil=True)
 def step_three(adjacent: Adjacency, start: int, count: int, relation: int, buffers: Scratch) -> tuple[int, int]:
-    """Entities after three steps, given `count` after two. Keeps what `step_two` found, all but its marks."""
+    """Entities after three steps, given `count` after two; overwrites the marks of `step_two`, not its results."""
     buffers.tick[0] += 1
     tick, found, work = buffers.tick[0], 0, 0
     for i in range(count):
@@ -157,7 +157,7 @@ def step_three(adjacent: Adjacency, start: int, count: int, relation: int, buffe
 def closing_paths(
     adjacent: Adjacency, facts: np.ndarray, num_relations: int, length: int, width: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """Keys of the paths that join the ends of facts [F, 3], each once a fact.
+    """Keys of the paths that join the ends of facts [F, 3], each once per fact.
 
     A key is ((relation * 2R + step) * 2R + step) .. for `length` steps. For three steps at most `width` facts of the
     tail and of each of its neighbours are tried, drawn at random.
@@ -231,10 +231,10 @@ def closing_paths(
 
 @njit(cache=True, nogil=True)
 def connections(adjacent: Adjacency, pairs: np.ndarray, width: int, rng: np.random.Generator) -> np.ndarray:
-    """How well two entities are joined [B, 3], for pairs [B, 2]: facts between them, and paths of two and three facts.
+    """How strongly pairs [B, 2] are connected, [B, 3]: facts between them, and paths of two and three facts.
 
-    A path counts by the inverse of the logarithms of its inner entities' degrees. At most `width` facts of the second
-    entity and of each of its neighbours are followed, drawn at random if there are more.
+    A path is weighted by the inverse log-degrees of its inner entities (Adamic-Adar). At most `width` facts of the
+    second entity and of each of its neighbours are followed, drawn at random if there are more.
     """
     num_entities = len(adjacent.offsets) - 1
     facts_with, mark = np.empty(num_entities, np.int64), np.zeros(num_entities, np.int64)

@@ -35,7 +35,7 @@ class Cursor(NamedTuple):
     position: np.ndarray  # int64 [L]: the next fact to try at each atom
     stop: np.ndarray  # int64 [L]
     fresh: np.ndarray  # bool [L, 3]: columns whose variable this atom has bound
-    level: np.ndarray  # int64 [1]: the atom tried now; -1 when all is done
+    level: np.ndarray  # int64 [1]: the current atom; -1 when done
 
 
 def fact_index(triplets: np.ndarray, num_entities: int, num_relations: int) -> FactIndex:
@@ -51,7 +51,7 @@ def fact_index(triplets: np.ndarray, num_entities: int, num_relations: int) -> F
 
 
 def start(plan: np.ndarray, num_variables: int) -> Cursor:
-    """A cursor before the first match, nothing bound; what is to be bound is written into its values."""
+    """A cursor before the first match with nothing bound; bind variables by writing into its values."""
     depth = len(plan)
     return Cursor(
         np.full(num_variables, UNBOUND, np.int32),
@@ -64,7 +64,7 @@ def start(plan: np.ndarray, num_variables: int) -> Cursor:
 
 @njit(cache=True)
 def advance(index: FactIndex, plan: np.ndarray, entities: int, cursor: Cursor, out: np.ndarray) -> int:
-    """Fill rows of out [C, V] with the next matches; fewer than C say that there are no more.
+    """Fill rows of out [C, V] with the next matches; returns fewer than C when there are no more.
 
     `entities` is how many of the variables are entities. A cursor at level -1 starts anew.
     """
@@ -91,7 +91,7 @@ def advance(index: FactIndex, plan: np.ndarray, entities: int, cursor: Cursor, o
 
 @njit(cache=True)
 def exist(index: FactIndex, plan: np.ndarray, entities: int, cursor: Cursor, given: np.ndarray) -> np.ndarray:
-    """Is there a match with the variables bound as in each row of given [B, V]? bool [B]."""
+    """Whether there is a match with the variables bound as in each row of given [B, V], bool [B]."""
     found = np.zeros(len(given), np.bool_)
     out = np.empty((1, given.shape[1]), np.int32)
     for row in range(len(given)):
@@ -104,7 +104,7 @@ def exist(index: FactIndex, plan: np.ndarray, entities: int, cursor: Cursor, giv
 
 @njit(cache=True)
 def _open(index: FactIndex, step: np.ndarray, cursor: Cursor, level: int) -> None:
-    """Set the range of facts that fit what is bound."""
+    """Set the range of facts that agree with the bound variables."""
     order, bound = step[0], step[1]
     low, high = 0, index.facts.shape[1]
     if bound > 0:
@@ -132,7 +132,7 @@ def _bisect(facts: np.ndarray, column: int, low: int, high: int, value: int) -> 
 
 @njit(cache=True)
 def _release(step: np.ndarray, cursor: Cursor, level: int) -> None:
-    """Forget what this atom has bound."""
+    """Unbind the variables that this atom has bound."""
     for column in range(3):
         if cursor.fresh[level, column]:
             cursor.values[step[2 + column]] = UNBOUND

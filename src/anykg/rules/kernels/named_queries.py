@@ -1,4 +1,4 @@
-"""Questions answered by rules with named relations: every candidate's rules, combined."""
+"""Score queries by rules with named relations: the confidences of all rules that fire for a candidate, combined."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from anykg.rules.kernels.joins import (
 )
 
 BEST = 5
-"""Rules combined by noisy-or for one candidate."""
+"""Best rules of a candidate that are combined by noisy-or."""
 SUREST = 0.9999
-"""No rule is more confident than this, so that scores are finite without a prior too."""
+"""Upper bound on a rule's confidence, so that scores are finite even without a prior."""
 
 
 class Rules(NamedTuple):
@@ -43,7 +43,7 @@ class Rules(NamedTuple):
 
 
 class Tally(NamedTuple):
-    """What the rules said of every candidate of one query."""
+    """The rules that fired for every candidate of one query."""
 
     best: np.ndarray  # float32 [N, BEST]: confidences, falling
     fired: np.ndarray  # int32 [N]: rules that fired
@@ -142,7 +142,7 @@ def score_queries(
     settings: tuple[float, float, float],
     out: np.ndarray,
 ) -> None:
-    """Fill out [B, N] with what the rules say of (head, relation, ?) for queries [B, 2]: -log of the chance of none.
+    """Fill out [B, N] with the scores of (head, relation, ?) for queries [B, 2]: -log P(no rule holds).
 
     settings: weight of the n-th best rule relative to the one before, of the rules after the best, of popularity.
     """

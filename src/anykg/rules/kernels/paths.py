@@ -1,5 +1,5 @@
 # ruff: noqa: SIM109 - a compiled `in` compares equal types only
-"""Count what the clauses whose body is a path of one or two steps imply, all of them in one walk over the graph.
+"""Count the triplets implied by clauses whose body is a path of one or two steps, in one walk over the graph.
 
 The body is a path of distinct entities E1, .., E2 of 1 to 3 steps, each along a fact (direction bit 0) or against (1).
 Relations at the steps that are equal belong to one variable, so every path fits exactly one way of joining steps:
@@ -31,7 +31,7 @@ IMPLIED, SUPPORT, PARTIAL = 0, 1, 2
 
 
 def num_shapes(length: int) -> int:
-    """Numbers of shapes of paths of so many steps; some stand for no clause."""
+    """The number of shapes of paths with `length` steps; some of them are unused."""
     return int(PATTERNS * CHOICES << length)
 
 
@@ -61,7 +61,7 @@ def _pattern(length: int, a: int, b: int, c: int, blocks: np.ndarray) -> int:
 
 
 class _Seen(NamedTuple):
-    """What the paths from one entity in one choice of directions have implied so far."""
+    """What the paths from one entity, in one choice of directions, imply so far."""
 
     marks: np.ndarray  # uint64 [CHOICES * 2, words]: bit C1 * N + E2, by pattern and choice
     touched: np.ndarray  # int64 [CHOICES * 2, words]: words that are not 0
@@ -126,7 +126,7 @@ def _set_facts(facts: _Facts, own: np.ndarray, start: int, n: int) -> None:
 def _mark(
     index: FactIndex, start: int, length: int, directions: int, seen: _Seen, facts: _Facts, counts: np.ndarray
 ) -> None:
-    """Follow every path from a start, count what was not implied before, and keep what all paths to an end share."""
+    """Follow every path from a start, count new implied triplets, and keep the relations on all paths to an end."""
     marks, touched, num_touched, shared, reached, num_reached = seen
     bits, between, has_fact = facts
     triplets, offsets, n = index.facts, index.offsets, len(between)
@@ -175,7 +175,7 @@ def _clear_marks(seen: _Seen) -> None:
 
 @njit(cache=True)
 def _count_shared(seen: _Seen, facts: _Facts, counts: np.ndarray) -> None:
-    """Count what is implied for C1 off the path, and forget it."""
+    """Count what is implied for C1 off the path, and reset the state."""
     n, r, kinds = len(facts.between), len(facts.has_fact), facts.has_fact.sum()
     for pattern in range(2):
         row = counts[pattern * CHOICES]
