@@ -20,8 +20,8 @@ from anykg.answers.work import SLICE, Arrays, Store, Subject, results
 from anykg.cluster import Cluster
 from anykg.errors import DataError
 from anykg.evaluation.protocol import PROTOCOLS, Target
-from anykg.evaluation.ranking import deduplicate, questions_about
 from anykg.evaluation.reading import rank_facts
+from anykg.evaluation.scoring import deduplicate, questions_about
 from anykg.evaluation.strata import half_links
 from anykg.graph.graph import HEAD, RELATION, TAIL, KnowledgeGraph
 from anykg.models.base import LinkPredictor

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from anykg.answers.work import Arrays, Store, Subject, results
 from anykg.cluster import Cluster
-from anykg.evaluation.ranking import encode
+from anykg.evaluation.scoring import encode
 from anykg.graph.graph import HEAD, RELATION, TAIL, KnowledgeGraph
 from anykg.graph.schema import Kinds, entity_kinds
 from anykg.models.base import LinkPredictor

@@ -25,8 +25,9 @@ from anykg.answers.work import Subject
 from anykg.cluster import Cluster, connected
 from anykg.errors import ConfigError, InputError, SettingError
 from anykg.evaluation.protocol import Target
-from anykg.evaluation.ranking import Best, Limits, deduplicate
+from anykg.evaluation.ranking import Best, Limits
 from anykg.evaluation.reading import note_on
+from anykg.evaluation.scoring import deduplicate
 from anykg.graph.graph import RELATION, KnowledgeGraph
 from anykg.io.catalog import GraphLike
 from anykg.models.base import LinkPredictor

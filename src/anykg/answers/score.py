@@ -20,9 +20,10 @@ from anykg.answers.inputs import ModelLike, Name, graph_of, look_up, model_of
 from anykg.answers.missing import chance_of_answer
 from anykg.answers.table import Answers, table_of
 from anykg.errors import DataError
-from anykg.evaluation.ranking import Ranked, questions_about
+from anykg.evaluation.ranking import Ranked
 from anykg.evaluation.ranks import Ties
 from anykg.evaluation.reading import encode, note_on, rank_facts
+from anykg.evaluation.scoring import questions_about
 from anykg.graph.graph import COLUMNS, HEAD, TAIL, KnowledgeGraph
 from anykg.io.catalog import GraphLike
 from anykg.models.store import DEFAULT_MODEL

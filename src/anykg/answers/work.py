@@ -25,8 +25,9 @@ from anykg import __version__
 from anykg.atomic import atomic_path
 from anykg.cluster import RETRIES, Cluster, SharedFile
 from anykg.errors import ConfigError, DataError, InputError, Interrupted
-from anykg.evaluation.ranking import Best, device_of
+from anykg.evaluation.ranking import Best
 from anykg.evaluation.reading import best_answers, encode
+from anykg.evaluation.scoring import device_of
 from anykg.graph.graph import KnowledgeGraph
 from anykg.models.base import LinkPredictor
 from anykg.progress import Progress, ignore

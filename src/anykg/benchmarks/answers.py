@@ -31,8 +31,9 @@ from anykg.benchmarks import pykeen_baselines
 from anykg.benchmarks.cells import read_cells, write_cells
 from anykg.benchmarks.runs import claimed
 from anykg.evaluation.metrics import standard_errors, summarise
-from anykg.evaluation.ranking import Best, best_answers, questions_about
+from anykg.evaluation.ranking import Best, best_answers
 from anykg.evaluation.ranks import Ties, rank
+from anykg.evaluation.scoring import questions_about
 from anykg.graph.graph import HEAD, TAIL, KnowledgeGraph
 from anykg.graph.task import Task
 from anykg.io.catalog import load_task

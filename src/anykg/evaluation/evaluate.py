@@ -13,8 +13,9 @@ import torch
 
 from anykg.evaluation.candidates import draw_entities, draw_relations, first_of_kind
 from anykg.evaluation.protocol import Protocol, Target
-from anykg.evaluation.ranking import device_of, encode, given, questions_about, rank_among, rank_facts
+from anykg.evaluation.ranking import rank_among, rank_facts
 from anykg.evaluation.ranks import Ranks
+from anykg.evaluation.scoring import device_of, encode, given, questions_about
 from anykg.evaluation.strata import half_links
 from anykg.graph.graph import COLUMNS, HEAD, RELATION, TAIL, KnowledgeGraph
 from anykg.models.base import LinkPredictor

@@ -16,7 +16,8 @@ import torch
 
 from anykg.answers.explain.neighbourhood import Neighbourhood, neighbourhood
 from anykg.answers.explain.paths import RELEVANT_FACTS
-from anykg.evaluation.ranking import best_answers, device_of, encode
+from anykg.evaluation.ranking import best_answers
+from anykg.evaluation.scoring import device_of, encode
 from anykg.graph.graph import HEAD, TAIL, KnowledgeGraph
 from anykg.models.base import LinkPredictor
 

@@ -25,7 +25,8 @@ from anykg.rules.kernels.matching import FactIndex
 
 LONGEST = 3
 PATTERNS = 5
-"""Ways of joining up to three steps: none, the first two, first and last, the last two, all."""
+APART, FIRST_TWO, OUTER, LAST_TWO, ALL = range(PATTERNS)
+"""Patterns: which of up to three steps have equal relations."""
 CHOICES = LONGEST + 1
 IMPLIED, SUPPORT, PARTIAL = 0, 1, 2
 
@@ -40,24 +41,24 @@ def _pattern(length: int, a: int, b: int, c: int, blocks: np.ndarray) -> int:
     """The pattern of a path's relations; its distinct ones are written to `blocks`, -1 after the last."""
     blocks[0], blocks[1], blocks[2] = a, -1, -1
     if length == 1:
-        return 0
+        return APART
     if length == 2:
         if a == b:
-            return 1
+            return FIRST_TWO
         blocks[1] = b
-        return 0
+        return APART
     if a == b:
         if b == c:
-            return 4
+            return ALL
         blocks[1] = c
-        return 1
+        return FIRST_TWO
     blocks[1] = b
     if a == c:
-        return 2
+        return OUTER
     if b == c:
-        return 3
+        return LAST_TWO
     blocks[2] = c
-    return 0
+    return APART
 
 
 class _Seen(NamedTuple):
