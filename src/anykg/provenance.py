@@ -12,13 +12,13 @@ PACKAGES = ("anykg", "torch", "numpy", "numba", "torch-geometric")
 
 def provenance() -> dict[str, str]:
     """Versions of the libraries that compute, and the commit of the source tree (`-dirty` if it was changed since)."""
-    found = {"python": platform.python_version()}
+    versions = {"python": platform.python_version()}
     for name in PACKAGES:
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:  # an optional extra
             continue
-    return found | {"commit": commit()}
+    return versions | {"commit": commit()}
 
 
 def commit() -> str:

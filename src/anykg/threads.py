@@ -105,11 +105,11 @@ def _kernels(count: int) -> list[tuple[Any, Any]]:
 
 
 def _blas(count: int) -> list[tuple[Any, Any]]:
-    found = []
+    controllers = []
     for library in _scipy_blas():
-        found.append((library.set_num_threads, library.get_num_threads()))
+        controllers.append((library.set_num_threads, library.get_num_threads()))
         library.set_num_threads(count)
-    return found
+    return controllers
 
 
 @cache

@@ -50,14 +50,14 @@ def ask_many(
         whom = subject.graph.digest, digest_of(subject.model), subject.budget
         store = Store("ask", *whom, k, known, *vars(limits).values(), hidden, questions)
     answers = results(best_part, subject, parts, common=common, cluster=cluster, store=store)
-    found, done = [], 0
+    renumbered, done = [], 0
     for rows in slices:
         subject.progress = after(progress, done, len(order))
         best = Best(**next(answers))
-        found.append(best._replace(questions=rows[best.questions]))
+        renumbered.append(best._replace(questions=rows[best.questions]))
         done += len(rows)
         progress(done, len(order))
-    return in_order(found, distinct)
+    return in_order(renumbered, distinct)
 
 
 def best_part(subject: Subject, asked: Asked, questions: np.ndarray) -> Arrays:

@@ -196,8 +196,8 @@ def _after_fitting(
     from anykg.answers.fit import fit
 
     [(rest, _)] = rounds
-    found = ask_back(fit(rest, minutes=minutes, model=model, seed=seed), rounds, task, alike)
-    return _part(f"fitted for {minutes:g} min", found, np.ones(len(found.ranks), bool), seed)
+    recovered = ask_back(fit(rest, minutes=minutes, model=model, seed=seed), rounds, task, alike)
+    return _part(f"fitted for {minutes:g} min", recovered, np.ones(len(recovered.ranks), bool), seed)
 
 
 def _floors_of(model: Mixture, task: Target) -> tuple[Part, ...]:
@@ -231,15 +231,15 @@ def _part(name: str, found: Recovery, keep: np.ndarray, seed: int) -> Part:
 
 
 def _warnings(graph: KnowledgeGraph, report: Report, alike: np.ndarray, wanted: int) -> list[str]:
-    found: list[str] = []
+    warnings: list[str] = []
     hidden = report.overall.facts
     if hidden < FEW_FACTS:
         why = " (more would leave an entity or a relation without facts)" if hidden < wanted else ""
-        found.append(f"only {hidden:,} facts were hidden{why}, so the figures are uncertain.")
+        warnings.append(f"only {hidden:,} facts were hidden{why}, so the figures are uncertain.")
     counts = np.bincount(graph.triplets[:, 1], minlength=graph.num_relations)
     if graph.num_relations > 1 and counts.max() > DOMINANT * len(graph):
         most = int(counts.argmax())
-        found.append(
+        warnings.append(
             f"{counts[most] / len(graph):.0%} of the facts are of one relation, {graph.relations.label(most)!r}, which "
             "dominates the figures; look at each relation."
         )
@@ -248,8 +248,8 @@ def _warnings(graph: KnowledgeGraph, report: Report, alike: np.ndarray, wanted: 
         more = f", and {len(shown) - 3} more" if len(shown) > 3 else ""
         rest = report.not_given_away
         without = f" Without the facts given away by these, MRR is {rest.measures['mrr'].value:.2f}." if rest else ""
-        found.append(f"some relations duplicate or invert each other: {', '.join(shown[:3])}{more}.{without}")
-    return found
+        warnings.append(f"some relations duplicate or invert each other: {', '.join(shown[:3])}{more}.{without}")
+    return warnings
 
 
 def _alike(graph: KnowledgeGraph, first: int, second: int) -> str:

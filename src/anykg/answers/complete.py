@@ -198,16 +198,16 @@ def complete(
     subject = Subject(loaded, scorer, budget)
     with connected(cluster) as workers:
         judging = _judging(subject, asked, before.done, selection.pool, calibrated, missing, workers, announce)
-        found = _ask(subject, judging, asked, before, path, made_for, workers, progress)
-    rows = selection.rows(found.facts, found.values)
-    values = found.values[rows].astype(np.float32)
+        proposals = _ask(subject, judging, asked, before, path, made_for, workers, progress)
+    rows = selection.rows(proposals.facts, proposals.values)
+    values = proposals.values[rows].astype(np.float32)
     columns = {"probability" if calibrated else "score": values, "rank": np.arange(1, len(rows) + 1)}
     extra: dict[str, Any] = {"questions": len(asked)}
     if calibrated:
         extra |= {"expected": float(values.sum()), "missing": missing}
     note = note_on(loaded, budget, "each question's entities", scorer)
     warnings = () if note is None else (note,)
-    facts = found.facts[rows]
+    facts = proposals.facts[rows]
     return table_of(loaded, facts, columns, command="complete", info=info, model=name, extra=extra, warnings=warnings)
 
 
@@ -287,8 +287,10 @@ def propose(subject: Subject, judging: Judging, asked: np.ndarray) -> Arrays:
         values = judged(judging.proposals, judging.calibration, graph, best, columns, judging.missing)
     keep = ~np.isnan(values) & ~backwards(graph, best.triplets)
     mirrored = graph.derive(symmetric_relations)
-    found = _merged(_NOTHING, best.triplets[keep], values[keep].astype(np.float64), mirrored, judging.pool, len(asked))
-    return {"facts": found.facts, "values": found.values}
+    best_new = _merged(
+        _NOTHING, best.triplets[keep], values[keep].astype(np.float64), mirrored, judging.pool, len(asked)
+    )
+    return {"facts": best_new.facts, "values": best_new.values}
 
 
 def _merged(

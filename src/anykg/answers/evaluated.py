@@ -41,8 +41,8 @@ class EvaluationResult(Result):
     @property
     def metrics(self) -> dict[str, float | None]:
         """MRR, mean rank and Hits@k over all questions."""
-        found: dict[str, float | None] = self.figures["metrics"]
-        return found
+        metrics: dict[str, float | None] = self.figures["metrics"]
+        return metrics
 
     def to_polars(self) -> pl.DataFrame:
         """Return a row of metrics for all questions, each side, each stratum and each relation."""

@@ -116,15 +116,16 @@ def plausibility(
     store = Store("audit", graph.digest, common)
     parts = [(number,) for number in range(folds)]
     answers = results(fold_part, subject, parts, common=common, cluster=cluster, store=store)
-    found = []
+    folds_done = []
     for number in range(folds):
         subject.progress = after(progress, STEPS * number, steps)
         progress(STEPS * number, steps)
-        found.append(_Fold(**next(answers)))
+        folds_done.append(_Fold(**next(answers)))
     progress(steps - 1, steps)
-    log_odds = _judged(graph, found, seed)
+    log_odds = _judged(graph, folds_done, seed)
     whole = {
-        name: np.concatenate([getattr(fold, name) for fold in found]) for name in ("rows", "ranks", "expected", "fits")
+        name: np.concatenate([getattr(fold, name) for fold in folds_done])
+        for name in ("rows", "ranks", "expected", "fits")
     }
     back = np.argsort(whole["rows"])
     progress(steps, steps)

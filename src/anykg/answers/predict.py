@@ -138,11 +138,11 @@ def _note(
 
 def outgrown(model: LinkPredictor, graph: KnowledgeGraph) -> list[str]:
     """A warning for every component of a fitted model that does not know all names of the graph."""
-    found = model.unknown_to(graph) if isinstance(model, Mixture) else {}
+    unknown = model.unknown_to(graph) if isinstance(model, Mixture) else {}
     return [
         f"{name} does not know {entities:,} of the entities and {relations:,} of the relations, which came after it "
         "was fitted; the other components answer about them. Run `anykg fit` again to include them."
-        for name, (entities, relations) in found.items()
+        for name, (entities, relations) in unknown.items()
     ]
 
 
@@ -175,12 +175,12 @@ def probabilities(
         mine = np.flatnonzero(questions[best.questions])
         if not len(mine):
             continue
-        found = calibration_of(model, graph, task, progress, budget=budget, cluster=cluster)
+        calibration = calibration_of(model, graph, task, progress, budget=budget, cluster=cluster)
         evidence = evidence_of(best, columns[best.questions], graph.num_relations).take(mine)
-        result[mine] = found.probabilities(evidence, list(graph.relations))
+        result[mine] = calibration.probabilities(evidence, list(graph.relations))
         novel = evidence.take(np.flatnonzero(~best.known[mine]))
         rows = novel.questions[first_rows(novel.questions)]
-        present[rows] = found.present(novel, chances[rows])
+        present[rows] = calibration.present(novel, chances[rows])
     new = ~best.known
     result[new] = falling(result[new] * present[best.questions[new]], best.questions[new])
     return Stated(result, 1 - present)

@@ -97,8 +97,8 @@ def questions_of(graph: KnowledgeGraph, relations: np.ndarray | None, heads: np.
 
 def backwards(graph: KnowledgeGraph, facts: np.ndarray) -> np.ndarray:
     """Bool [F]: facts [F, 3] that are the opposite of a known fact of a one-way relation."""
-    found: np.ndarray = graph.derive(one_way_relations)[facts[:, RELATION]] & graph.contains(facts[:, ::-1])
-    return found
+    opposite: np.ndarray = graph.derive(one_way_relations)[facts[:, RELATION]] & graph.contains(facts[:, ::-1])
+    return opposite
 
 
 def ends(graph: KnowledgeGraph, best: Best, columns: np.ndarray, share: float) -> tuple[np.ndarray, np.ndarray]:
@@ -200,9 +200,16 @@ def proposals_of(
     answers = known.probabilities(evidence, list(graph.relations))
     table = _features(best, evidence, answers, start, end)[usable]
     r = graph.num_relations
-    told = share * (1 - share) / not_visible(share, share)  # a share is missing, and a share of the rest is hidden
+    # A share of all facts is missing, and a share of the rest is hidden.
+    hidden_share = share * (1 - share) / not_visible(share, share)
     coefficients, effects = logistic(
-        table, table[:, 1], evidence.groups[usable], right[usable], 2 * r + 1, STRENGTH, np.full(len(table), told)
+        table,
+        table[:, 1],
+        evidence.groups[usable],
+        right[usable],
+        2 * r + 1,
+        STRENGTH,
+        np.full(len(table), hidden_share),
     )
     by_name = {
         name: tuple(float(x) for x in (*effects[index], *effects[index + r]))

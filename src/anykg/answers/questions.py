@@ -38,8 +38,8 @@ class Question:
     def __post_init__(self) -> None:
         missing = [name for name in COLUMNS if getattr(self, name) is None]
         if len(missing) != 1:
-            found = f"{', '.join(missing)} missing" if missing else "all three given"
-            raise ConfigError(f"Expected two of head, relation and tail, so that the third is asked for; {found}.")
+            problem = f"{', '.join(missing)} missing" if missing else "all three given"
+            raise ConfigError(f"Expected two of head, relation and tail, so that the third is asked for; {problem}.")
 
     def __str__(self) -> str:
         return f"({', '.join(getattr(self, column) or OPEN for column in COLUMNS)})"

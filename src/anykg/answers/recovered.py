@@ -67,8 +67,8 @@ def recall(graph: KnowledgeGraph, models: list[LinkPredictor], keys: list[str]) 
             best = differing, earlier
     if best is None:
         return None
-    found = _load_all(graph, best[1], keys)
-    return None if found is None else found._replace(differing=best[0])
+    stored = _load_all(graph, best[1], keys)
+    return None if stored is None else stored._replace(differing=best[0])
 
 
 def keep(

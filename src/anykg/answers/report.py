@@ -105,8 +105,8 @@ class Report(Result):
         """Return some of the questions, drawn at random from those that no other fact gives away."""
         fair = self.questions.filter(~pl.col("given_away"))
         drawn = generator(seed, "examples").permutation(fair.height)[:count]
-        found: pl.DataFrame = fair[np.sort(drawn).tolist()]
-        return found
+        chosen: pl.DataFrame = fair[np.sort(drawn).tolist()]
+        return chosen
 
     def example_renderables(self, count: int = 10, seed: int = 0) -> list[RenderableType]:
         """Return a table of examples for a terminal, right and wrong ones as drawn, and how many were right."""
@@ -123,11 +123,11 @@ class Report(Result):
             right = "right" if row["rank"] == 1 else f"wrong: {answer}"
             table.add_row(*(Text(printable(text)) for text in (", ".join(parts), right, f"{row['rank']:g}")))
         fair = self.questions.filter(~pl.col("given_away"))
-        first, found = (int((fair["rank"] <= k).sum()) for k in (1, 10))
+        first, in_top_10 = (int((fair["rank"] <= k).sum()) for k in (1, 10))
         note = (
             f"{shown.height:,} of {fair.height:,} questions about hidden facts, drawn at random; what was asked is in "
             f"[brackets], `rank` is that of the right answer. Of all {fair.height:,}, {first:,} were answered right at "
-            f"once, {found:,} within 10 answers."
+            f"once, {in_top_10:,} within 10 answers."
         )
         return [table, Text(f"\n{note}")]
 

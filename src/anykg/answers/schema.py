@@ -76,9 +76,9 @@ class GraphSchema(Result):
         parts: list[RenderableType] = [_table(rows[: self.shown])]
         if len(rows) > self.shown:
             parts.append(f"... and {len(rows) - self.shown:,} more relations")
-        told = ", ".join(f"{printable(kind.kind)} ({kind.entities:,})" for kind in kinds[:SHOWN_KINDS])
+        listed = ", ".join(f"{printable(kind.kind)} ({kind.entities:,})" for kind in kinds[:SHOWN_KINDS])
         more = f" and {len(kinds) - SHOWN_KINDS:,} more" if len(kinds) > SHOWN_KINDS else ""
-        return [*parts, Text(f"\n{len(kinds):,} kinds of entities: {told}{more}.")]
+        return [*parts, Text(f"\n{len(kinds):,} kinds of entities: {listed}{more}.")]
 
 
 def schema(graph: GraphLike) -> GraphSchema:

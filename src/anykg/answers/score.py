@@ -69,7 +69,7 @@ def score(
     for rest, rows in _rounds(loaded, triplets, known):
         encoded = encode(scorer, rest, budget)
         for column in (TAIL, HEAD):
-            found = rank_facts(
+            ranked = rank_facts(
                 scorer,
                 rest,
                 triplets[rows],
@@ -81,11 +81,11 @@ def score(
                 standing=curve is not None,
                 progress=after(progress, done, 2 * len(triplets)),
             )
-            ranks[column][rows] = found.ranks.by(Ties.REALISTIC)
+            ranks[column][rows] = ranked.ranks.by(Ties.REALISTIC)
             if column == TAIL:
-                scores[rows] = found.scores
+                scores[rows] = ranked.scores
             if curve is not None:
-                stated[column][rows] = _probabilities(curve, rest, triplets[rows], column, found)
+                stated[column][rows] = _probabilities(curve, rest, triplets[rows], column, ranked)
             done += len(rows)
     columns = {"score": scores, "tail_rank": ranks[TAIL], "head_rank": ranks[HEAD], "known": known}
     if curve is not None:

@@ -220,10 +220,10 @@ def work_on(spec: SubjectSpec, function: Function, common: Any, index: int, part
     from anykg.threads import threads
 
     del index
-    found = _versions()
-    if found != spec.versions:
+    installed = _versions()
+    if installed != spec.versions:
         raise ConfigError(
-            f"--cluster: expected {', '.join(spec.versions)}, as here, and found {', '.join(found)} in a worker; "
+            f"--cluster: expected {', '.join(spec.versions)}, as here, and found {', '.join(installed)} in a worker; "
             "install the same versions on all machines."
         )
     with threads(torch=spec.threads, kernels=spec.threads):

@@ -80,8 +80,8 @@ def run(
             others = minutes if system in pykeen_baselines.NAMES else [length]
             keys = [_key(name, other, system, limit) for other in sorted(set(others))]
             keys = [part for part in keys if _find(read_cells(path), part) is None]
-            found = _cells(system, load_task(name, data_dir), [part["minutes"] for part in keys], limit, tell)
-            for part, figures in zip(keys, found, strict=True):
+            cells = _cells(system, load_task(name, data_dir), [part["minutes"] for part in keys], limit, tell)
+            for part, figures in zip(keys, cells, strict=True):
                 with claimed(path.parent, wait=True):  # other processes may have added cells
                     write_cells(path, [*read_cells(path), part | figures], experiment=NAME)
         done = _find(read_cells(path), key)
@@ -144,8 +144,8 @@ def _cells(system: str, task: Task, minutes: Sequence[float], limit: int, tell: 
 
 
 def _figures(ranks: np.ndarray) -> dict[str, float]:
-    found, errors = summarise(ranks), standard_errors(ranks)
-    return {"mrr": found["mrr"], "hits@10": found["hits@10"], "mrr_error": errors["mrr"]}
+    metrics, errors = summarise(ranks), standard_errors(ranks)
+    return {"mrr": metrics["mrr"], "hits@10": metrics["hits@10"], "mrr_error": errors["mrr"]}
 
 
 @torch.no_grad()
@@ -158,8 +158,8 @@ def _ranks(
 ) -> dict[str, np.ndarray]:
     """Ranks [2F] of both ends of facts under each model."""
     encoded = [model.eval().encode(graph) for model in models]
-    found = ask(models, encoded, graph, whole, both_ways(facts, graph.num_relations)).ranks
-    return {name: found[:, index] for index, name in enumerate(names)}
+    ranks = ask(models, encoded, graph, whole, both_ways(facts, graph.num_relations)).ranks
+    return {name: ranks[:, index] for index, name in enumerate(names)}
 
 
 def _ranks_of(score: pykeen_baselines.ScoreTails, whole: KnowledgeGraph, questions: np.ndarray) -> np.ndarray:

@@ -36,7 +36,7 @@ def mrr_bounds(hits_1: float, hits_5: float, hits_10: float) -> tuple[float, flo
 
 def impossible(published: Published) -> list[Impossible]:
     """Rows whose MRR is outside the bounds of their Hits@k."""
-    found = []
+    inconsistent = []
     for model, dataset, column, task in dict.fromkeys(key[:4] for key in published):
         values = {metric: published.get((model, dataset, column, task, metric)) for metric in LABELS}
         if any(value is None for value in values.values()):
@@ -44,5 +44,5 @@ def impossible(published: Published) -> list[Impossible]:
         mean = {metric: value[0] for metric, value in values.items() if value is not None}
         least, most = mrr_bounds(mean["hits@1"], mean["hits@5"], mean["hits@10"])
         if not least - ROUNDING <= mean["mrr"] <= most + ROUNDING:
-            found.append(Impossible(model, dataset, task, mean["mrr"], least, most))
-    return found
+            inconsistent.append(Impossible(model, dataset, task, mean["mrr"], least, most))
+    return inconsistent

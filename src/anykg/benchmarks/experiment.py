@@ -140,8 +140,8 @@ class Experiment:
 
 def experiment_names() -> list[str]:
     """Every experiment described in this folder."""
-    found = files("anykg.benchmarks").joinpath("experiments").iterdir()
-    return sorted(file.name.removesuffix(".toml") for file in found if file.name.endswith(".toml"))
+    paths = files("anykg.benchmarks").joinpath("experiments").iterdir()
+    return sorted(file.name.removesuffix(".toml") for file in paths if file.name.endswith(".toml"))
 
 
 def load_experiment(name: str) -> Experiment:

@@ -37,5 +37,5 @@ class Experts:
                 evaluate(model, rest, hidden, task=kind, protocol=protocol, seed=seed, limit=limit)
                 for rest, hidden in rounds
             ]
-            means[name] = summarise(np.concatenate([found.ranks.by(found.protocol.ties) for found in asked]))["mrr"]
+            means[name] = summarise(np.concatenate([one.ranks.by(one.protocol.ties) for one in asked]))["mrr"]
         return max(means, key=lambda name: means[name])

@@ -56,10 +56,10 @@ def leakage_of(task: Task) -> Leakage:
     relations = [_present(graph.triplets[:, 1], graph.relations) for graph in (learnt, asked)]
     same = task.train is task.observed
     observed, test = task.observed, task.test
-    found = inverse_duplicates(asked)
+    inverses = inverse_duplicates(asked)
     back = observed.relations_between(test.triplets[:, 2], test.triplets[:, 0])
     turned = np.zeros((asked.num_relations, asked.num_relations), bool)
-    for relation, inverse, _ in found:
+    for relation, inverse, _ in inverses:
         turned[asked.relations.index(relation), asked.relations.index(inverse)] = True
     through = np.unique(back.rows[turned[test.triplets[back.rows, 1], back.values]])
     return Leakage(
@@ -71,7 +71,7 @@ def leakage_of(task: Task) -> Leakage:
         asked=len(test),
         asked_with_fact_back=int((np.diff(back.offsets) > 0).sum()),
         asked_with_inverse=len(through),
-        inverses=tuple(found),
+        inverses=tuple(inverses),
     )
 
 

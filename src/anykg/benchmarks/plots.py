@@ -76,15 +76,15 @@ def _pairs(experiment: Experiment, ran: list[Figure]) -> Drawing:
         for across, (line, part) in enumerate(parts):
             plot = axes[down][across]
             known = {f.dataset: f for f in part if (f.task, f.metric, f.column) == (kind, metric, column)}
-            said = []
+            paper = []
             for side, (label, color) in enumerate((("first", "C0"), ("second", "C3"))):
                 picked = [(x, known[pair[side]]) for x, pair in enumerate(experiment.pairs) if pair[side] in known]
                 centres = [x + 0.4 * side - 0.2 for x, _ in picked]
                 spread = [f.std or 0 for _, f in picked]
                 plot.bar(centres, [f.ours for _, f in picked], 0.38, yerr=spread, color=color, label=label)
-                said += [(x, f.paper) for x, (_, f) in zip(centres, picked, strict=True) if f.paper is not None]
-            if said:
-                plot.scatter(*zip(*said, strict=True), marker="_", s=200, color="black", zorder=3, label="the paper's")
+                paper += [(x, f.paper) for x, (_, f) in zip(centres, picked, strict=True) if f.paper is not None]
+            if paper:
+                plot.scatter(*zip(*paper, strict=True), marker="_", s=200, color="black", zorder=3, label="the paper's")
             plot.set_xticks(range(len(experiment.pairs)), ["\n".join(p) for p in experiment.pairs], fontsize=7)
             plot.tick_params("x", rotation=60)
             plot.set(title=f"{line.label(experiment)}, {kind}", ylabel=f"{column} {LABELS[metric]}")

@@ -138,7 +138,7 @@ def figures(experiment: Experiment, results: Path) -> list[Figure]:
     Cells that were measured under an earlier definition of their protocol count as missing.
     """
     published = load_published(experiment.name)
-    found = []
+    result = []
     for line in lines_of(experiment):
         rows = {(row["task"], row["seed"], graph_of(row)): row for row in read_rows(experiment, line.model, results)}
         for cells in _by_task(experiment, line.model):
@@ -154,8 +154,8 @@ def figures(experiment: Experiment, results: Path) -> list[Figure]:
                         values = [100 * float(np.mean([part["metrics"][metric] for part in seed])) for seed in complete]
                         key = (line.model.published, cells[0].task, column, kind, metric)
                         paper = published.get(key) if line.order == 0 else None
-                        found.append(_figure(line.model.name, line.protocol, *key[1:], values, paper))
-    return found
+                        result.append(_figure(line.model.name, line.protocol, *key[1:], values, paper))
+    return result
 
 
 def _evaluation(row: dict[str, Any], line: Line, kind: str) -> dict[str, Any] | None:
@@ -198,19 +198,19 @@ def _figure(
     mean = round(float(np.mean(values)), 2) if values else None
     std = round(float(np.std(values, ddof=1)), 2) if len(values) > 1 else None
     difference = round(mean - paper[0], 2) if paper and mean is not None else None
-    said, spread = paper or (None, None)
-    return Figure(model, protocol, dataset, column, kind, metric, mean, std, len(values), said, spread, difference)
+    published, spread = paper or (None, None)
+    return Figure(model, protocol, dataset, column, kind, metric, mean, std, len(values), published, spread, difference)
 
 
 def write_tables(experiment: Experiment, results: Path) -> list[Figure]:
     """Write `results/NAME/table.md` and `table.csv`; returns the figures in them."""
-    found = figures(experiment, results)
+    all_figures = figures(experiment, results)
     out = results / experiment.name / "table"
     lines = [",".join(Figure._fields)]
-    lines += [",".join("" if value is None else str(value) for value in figure) for figure in found]
+    lines += [",".join("" if value is None else str(value) for value in figure) for figure in all_figures]
     write_text(out.with_suffix(".csv"), "\n".join(lines) + "\n")
-    write_text(out.with_suffix(".md"), _markdown(experiment, found, results))
-    return found
+    write_text(out.with_suffix(".md"), _markdown(experiment, all_figures, results))
+    return all_figures
 
 
 def _markdown(experiment: Experiment, found: list[Figure], results: Path) -> str:

@@ -211,9 +211,9 @@ def read_cell(folder: Path, cell: Cell) -> tuple[Tests, float]:
     path = folder / RESULT_FILE
     if not path.exists():
         return {}, 0.0
-    found = json.loads(path.read_text(encoding="utf-8"))
+    content = json.loads(path.read_text(encoding="utf-8"))
     # Older files, from before cells had several test graphs, hold the figures of the task's own graph.
-    return found.get("tests") or {cell.task: found}, found["seconds"]
+    return content.get("tests") or {cell.task: content}, content["seconds"]
 
 
 def _is_done(experiment: Experiment, cell: Cell, folder: Path) -> bool:
@@ -237,5 +237,5 @@ def claimed(folder: Path, *, wait: bool = False) -> Iterator[bool]:
 
 
 def _summary(tests: Tests) -> str:
-    means = (np.mean([found[kind]["metrics"]["hits@10"] for found in tests.values()]) for kind in KINDS)
+    means = (np.mean([test[kind]["metrics"]["hits@10"] for test in tests.values()]) for kind in KINDS)
     return ", ".join(f"{kind} Hits@10 {100 * mean:.1f}" for kind, mean in zip(KINDS, means, strict=True))

@@ -50,8 +50,8 @@ def staff_graph(seed: int = 0) -> KnowledgeGraph:
 
 def _drawn(rng: np.random.Generator, of_department: dict[str, list[str]], home: str, count: int) -> list[str]:
     """Distinct skills or services, mostly those of a department."""
-    found: set[str] = set()
-    while len(found) < count:
+    drawn: set[str] = set()
+    while len(drawn) < count:
         department = str(rng.choice(DEPARTMENTS)) if rng.random() < ELSEWHERE else home
-        found.add(str(rng.choice(of_department[department])))
-    return sorted(found)
+        drawn.add(str(rng.choice(of_department[department])))
+    return sorted(drawn)

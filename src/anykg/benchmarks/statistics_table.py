@@ -76,9 +76,9 @@ def write_tables(results: Path) -> None:
         ours = counts.get(row["graph"])
         cells = []
         for measure in MEASURES:
-            own, said = _shown(ours[measure]) if ours else "", row[measure]
-            cells.append(own if own == said or not said else f"{own} ({said})".strip())
-            table.append(",".join([row["graph"], row["dataset"], row["side"], measure, own, said]))
+            own, expected = _shown(ours[measure]) if ours else "", row[measure]
+            cells.append(own if own == expected or not expected else f"{own} ({expected})".strip())
+            table.append(",".join([row["graph"], row["dataset"], row["side"], measure, own, expected]))
         lines.append(f"| {row['graph']} | {row['dataset']}, {row['side']} | " + " | ".join(cells) + " |")
     write_text(results / NAME / "table.csv", "\n".join(table) + "\n")
     write_text(results / NAME / "table.md", "\n".join(lines) + "\n")

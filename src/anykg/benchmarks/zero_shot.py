@@ -71,13 +71,13 @@ def run(
         for kind, protocol in KINDS:
             for name, model in models.items():
                 key = key_of(name, graph, kind, protocol, limits[kind])
-                found = _read(folder).get(key)
-                if found is None or found["weights"] != digests[name]:
+                cell = _read(folder).get(key)
+                if cell is None or cell["weights"] != digests[name]:
                     task = task or load_task(source, data_dir)
-                    found = {"weights": digests[name]} | _asked(model, task, kind, protocol, limits[kind])
+                    cell = {"weights": digests[name]} | _asked(model, task, kind, protocol, limits[kind])
                     with claimed(folder, wait=True):  # other processes may have added cells
-                        _write(folder, _read(folder) | {key: found})
-                tell(f"{graph} {kind} {protocol} {name}: MRR {100 * found['metrics']['mrr']:.1f}")
+                        _write(folder, _read(folder) | {key: cell})
+                tell(f"{graph} {kind} {protocol} {name}: MRR {100 * cell['metrics']['mrr']:.1f}")
 
 
 def _asked(model: LinkPredictor, task: Task, kind: Target, protocol: str, limit: int) -> dict[str, Any]:
@@ -93,7 +93,7 @@ def _asked(model: LinkPredictor, task: Task, kind: Target, protocol: str, limit:
     )
     took = time.perf_counter() - started
     ranks = result.ranks.by(result.protocol.ties)
-    found: dict[str, Any] = {
+    cell: dict[str, Any] = {
         "metrics": summarise(ranks),
         "standard_errors": standard_errors(ranks),
         "ranked": len(ranks),
@@ -102,12 +102,12 @@ def _asked(model: LinkPredictor, task: Task, kind: Target, protocol: str, limit:
     }
     if kind == "node":
         seen = answer_seen(result)
-        found["strata"] = {
+        cell["strata"] = {
             name: {"mrr": summarise(ranks[mine])["mrr"], "ranked": int(mine.sum())}
             for name, mine in (("seen", seen), ("unseen", ~seen))
             if mine.any()
         }
-    return found
+    return cell
 
 
 def answer_seen(result: Evaluation) -> np.ndarray:

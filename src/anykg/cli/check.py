@@ -1,4 +1,4 @@
-"""`anykg check`."""
+"""The command `anykg check`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`anykg complete`."""
+"""The command `anykg complete`."""
 
 from __future__ import annotations
 

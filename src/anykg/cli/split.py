@@ -1,4 +1,4 @@
-"""`anykg data split`."""
+"""The command `anykg data split`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`anykg warm-up`."""
+"""The command `anykg warm-up`."""
 
 from __future__ import annotations
 

@@ -112,8 +112,8 @@ def rank_facts(
         for start in range(0, len(mine), step):  # questions with many answers take a row for each
             part, rows = mine[start : start + step], torch.from_numpy(row_of[start : start + step])
             answers = torch.from_numpy(facts[part, column].astype(np.int64)).to(chunk.scores.device)
-            found = rank(chunk.scores[rows], answers.clamp(min=0), taken[rows])
-            ranks[part] = np.stack([found.better, found.ties, found.candidates], axis=1)
+            ranked = rank(chunk.scores[rows], answers.clamp(min=0), taken[rows])
+            ranks[part] = np.stack([ranked.better, ranked.ties, ranked.candidates], axis=1)
             scores[part] = chunk.scores[rows, answers.to(rows.device)].float().cpu().numpy()
             absent = np.flatnonzero(facts[part, column] < 0)
             if len(absent):
@@ -187,13 +187,13 @@ def best_answers(
 
 def in_order(parts: list[Best], distinct: Distinct) -> Best:
     """Expand the answers to distinct questions to answers to all questions, in their order."""
-    found = joined(parts)
-    order = np.argsort(found.questions, kind="stable")
-    starts = np.searchsorted(found.questions[order], np.arange(len(distinct.questions) + 1))
+    best = joined(parts)
+    order = np.argsort(best.questions, kind="stable")
+    starts = np.searchsorted(best.questions[order], np.arange(len(distinct.questions) + 1))
     counts = (starts[1:] - starts[:-1])[distinct.which]
     rows = np.repeat(np.arange(len(distinct.which)), counts)
     at = order[np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts) + starts[distinct.which][rows]]
-    return Best(rows, *(column[at] for column in found[1:]))
+    return Best(rows, *(column[at] for column in best[1:]))
 
 
 def joined(parts: list[Best]) -> Best:
@@ -267,9 +267,9 @@ def _best_of(
     if not known:
         allowed &= ~is_fact
     longer = [top(scores[index], allowed[index], k + 1) for index in range(len(scores))]
-    found = [part[:k] for part in longer]
-    counts = np.array([len(part) for part in found], np.int64)
-    rows, answers = np.repeat(np.arange(len(scores)), counts), np.concatenate([*found, np.zeros(0, np.int64)])
+    chosen = [part[:k] for part in longer]
+    counts = np.array([len(part) for part in chosen], np.int64)
+    rows, answers = np.repeat(np.arange(len(scores)), counts), np.concatenate([*chosen, np.zeros(0, np.int64)])
     triplets = questions[chunk.rows[rows]]
     triplets[:, chunk.column] = answers
     ranks = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts) + 1
@@ -288,10 +288,10 @@ def _best_of(
 
 def _following(scores: np.ndarray) -> np.ndarray:
     """The next score of each of some falling scores; tied scores keep their own."""
-    found = np.append(scores[1:], -np.inf)
+    following = np.append(scores[1:], -np.inf)
     tied = np.flatnonzero(scores[1:] == scores[:-1]) + 1
-    found[tied] = scores[tied]
-    return found
+    following[tied] = scores[tied]
+    return following
 
 
 def _standing(
@@ -303,7 +303,7 @@ def _standing(
     allowed[facts.rows, facts.values] = False
     answered = np.diff(facts.offsets)
     scores = chunk.scores.float().cpu().numpy()
-    found = np.empty((len(rows), 5), np.float32)
+    standing = np.empty((len(rows), 5), np.float32)
     for index, (row, answer) in enumerate(zip(rows, answers, strict=True)):
         usable = allowed[row].copy()
         usable[answer] = True
@@ -314,8 +314,8 @@ def _standing(
         lower = scores[row, usable]
         lower = lower[lower <= own]
         total = np.logaddexp.reduce(ordered)
-        found[index] = two[1], lower.max(initial=-np.inf), total, two[0], answered[row]
-    return found
+        standing[index] = two[1], lower.max(initial=-np.inf), total, two[0], answered[row]
+    return standing
 
 
 def _mask(lists: Ragged, scores: Tensor) -> Tensor:

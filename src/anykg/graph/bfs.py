@@ -119,8 +119,8 @@ def detours_reference(
     for index, (head, tail) in enumerate(zip(heads, tails, strict=True)):
         keep = ~((rows == head) & (neighbours == tail))
         fewer = np.concatenate([[0], np.cumsum(np.bincount(rows[keep], minlength=len(offsets) - 1))])
-        found = multi_source_bfs_reference(fewer, neighbours[keep], np.array([head]), limit)
-        out[index] = NO_PATH if found[0, tail] == unreached(found) else found[0, tail]
+        distances = multi_source_bfs_reference(fewer, neighbours[keep], np.array([head]), limit)
+        out[index] = NO_PATH if distances[0, tail] == unreached(distances) else distances[0, tail]
     return out
 
 
@@ -327,14 +327,14 @@ def look_up(table: np.ndarray, values: np.ndarray, triplets: np.ndarray) -> tupl
 
     `table` [N, N] has the distances.
     """
-    found = np.empty((len(triplets), 2), values.dtype)
+    features = np.empty((len(triplets), 2), values.dtype)
     neighbours = np.empty(len(triplets), np.int64)
     count = 0
     for row in range(len(triplets)):
         head, tail = triplets[row, 0], triplets[row, 2]
         there, back = table[head, tail], table[tail, head]
-        found[row, 0], found[row, 1] = values[there], values[back]
+        features[row, 0], features[row, 1] = values[there], values[back]
         if there == 1 or back == 1:
             neighbours[count] = row
             count += 1
-    return found, neighbours[:count]
+    return features, neighbours[:count]

@@ -85,9 +85,9 @@ def triplet_distances(
         if not directed:
             back = there
             break
-    found = np.stack([there, back], axis=1)  # [B, 2]
-    found[found > bound] = -1
-    return found
+    both_ways = np.stack([there, back], axis=1)  # [B, 2]
+    both_ways[both_ways > bound] = -1
+    return both_ways
 
 
 def _adjacency(graph: KnowledgeGraph, direction: Direction) -> Adjacency:
@@ -154,14 +154,14 @@ def _searched(
     order = np.argsort(row_source, kind="stable")
     graph.derive(_searches, directed)[0] += len(sources) * (2 if directed else 1)
     size = max(BLOCK_BYTES // graph.num_entities, 1)
-    found = np.empty((2, len(roots)), np.int32)
+    distances = np.empty((2, len(roots)), np.int32)
     for side, reverse in enumerate((False, True) if directed else (False,)):
         edges = adjacency(graph, _direction(directed, reverse))
         for first in range(0, len(sources), size):
             rows = order[slice(*np.searchsorted(row_source[order], [first, first + size]))]
             block = multi_source_bfs(edges.offsets, edges.neighbours, sources[first : first + size])
-            found[side, rows] = _signed(block[row_source[rows] - first, others[rows]])
-    return found[0], found[1] if directed else found[0]
+            distances[side, rows] = _signed(block[row_source[rows] - first, others[rows]])
+    return distances[0], distances[1] if directed else distances[0]
 
 
 def _mended(

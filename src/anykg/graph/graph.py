@@ -182,8 +182,8 @@ class KnowledgeGraph:
 
     def contains(self, triplets: np.ndarray) -> np.ndarray:
         """Is each of the triplets [..., 3] a fact? bool [...]; a relation r + R asks for (tail, r, head)."""
-        found: np.ndarray = self.positions(triplets) >= 0
-        return found
+        known: np.ndarray = self.positions(triplets) >= 0
+        return known
 
     def positions(self, triplets: np.ndarray) -> np.ndarray:
         """Return the row in `self.triplets` of each of the triplets [..., 3], -1 if it is not a fact."""
@@ -245,11 +245,11 @@ class KnowledgeGraph:
 
     def without(self, triplets: np.ndarray) -> KnowledgeGraph:
         """Drop the facts among triplets [B, 3], in either direction (r or r + R); the graph itself if none is."""
-        found = self.positions(triplets)
-        if not (found >= 0).any():
+        rows = self.positions(triplets)
+        if not (rows >= 0).any():
             return self
         keep = np.ones(len(self), bool)
-        keep[found[found >= 0]] = False
+        keep[rows[rows >= 0]] = False
         return self.subset(keep)
 
     def union(self, other: KnowledgeGraph) -> KnowledgeGraph:

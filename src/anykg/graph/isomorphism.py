@@ -75,9 +75,9 @@ def find_isomorphism(
         if shared is not None:
             branches.append(_branch(first, second, *shared))
             continue
-        found = Isomorphism(*(_match(a, b) for a, b in zip(first, second, strict=True)))
-        if _maps(one, other, found, triplets):
-            return found
+        renaming = Isomorphism(*(_match(a, b) for a, b in zip(first, second, strict=True)))
+        if _maps(one, other, renaming, triplets):
+            return renaming
     raise DataError(
         f"Whether {one!r} and {other!r} are isomorphic was not decided in {most_steps:,} steps; the search is meant "
         "for small graphs."

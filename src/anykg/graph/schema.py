@@ -134,9 +134,9 @@ class Schema:
 def schema(graph: KnowledgeGraph) -> Schema:
     """Describe every relation that has facts, most frequent first."""
     counts, kinds = graph.derive(relation_counts), graph.derive(entity_kinds)
-    found: dict[int, list[Statement]] = {}
+    statements: dict[int, list[Statement]] = {}
     for relation, statement in [*_own(graph, counts), *_of_pairs(graph, counts)]:
-        found.setdefault(relation, []).append(statement)
+        statements.setdefault(relation, []).append(statement)
     order = np.argsort(-counts.facts, kind="stable")
     heads, tails = (_kind_shares(graph, kinds, column) for column in (0, 2))
     rows = tuple(
@@ -145,7 +145,7 @@ def schema(graph: KnowledgeGraph) -> Schema:
             int(counts.facts[relation]),
             int(counts.heads[relation]),
             int(counts.tails[relation]),
-            tuple(found.get(relation, [])),
+            tuple(statements.get(relation, [])),
             heads.get(relation, ()),
             tails.get(relation, ()),
         )
@@ -207,8 +207,8 @@ def redundant_relations(graph: KnowledgeGraph) -> np.ndarray:
     """Sorted pairs [T, 2] of a relation r and a relation s (or s + R for its inverse) whose facts reveal those of r."""
     alike = overlaps(graph).tocoo()
     keep = alike.data >= ALIKE
-    found = np.stack([alike.row[keep], alike.col[keep]], axis=1).astype(np.int64)
-    return found[np.lexsort(found.T[::-1])]
+    pairs = np.stack([alike.row[keep], alike.col[keep]], axis=1).astype(np.int64)
+    return pairs[np.lexsort(pairs.T[::-1])]
 
 
 def symmetric_relations(graph: KnowledgeGraph) -> np.ndarray:
@@ -328,7 +328,7 @@ def _own(graph: KnowledgeGraph, counts: RelationCounts) -> list[tuple[int, State
 def _of_pairs(graph: KnowledgeGraph, counts: RelationCounts) -> list[tuple[int, Statement]]:
     """Statements about two relations, at the one with fewer facts."""
     shares, r = overlaps(graph), graph.num_relations
-    found = []
+    statements = []
     for one, other in redundant_relations(graph).tolist():
         second = other % r
         if one == second or (counts.facts[one], one) > (counts.facts[second], second):
@@ -340,8 +340,8 @@ def _of_pairs(graph: KnowledgeGraph, counts: RelationCounts) -> list[tuple[int, 
             names = ("implies", "implies the inverse of")
         name = names[int(other >= r)]
         label = graph.relations.label
-        found.append((one, Statement(label(one), name, support, cases, label(second))))
-    return found
+        statements.append((one, Statement(label(one), name, support, cases, label(second))))
+    return statements
 
 
 def _kind_shares(graph: KnowledgeGraph, kinds: Kinds, column: int) -> dict[int, tuple[KindShare, ...]]:
@@ -354,8 +354,8 @@ def _kind_shares(graph: KnowledgeGraph, kinds: Kinds, column: int) -> dict[int, 
         mine = rows[:, 0] == relation
         numbers, members = rows[mine, 1], counts[mine]
         order = np.argsort(-members, kind="stable")[:3]
-        told = np.cumsum(members[order]) / members.sum()
-        keep = order[: 1 + int(np.searchsorted(told, 0.9))]
+        covered = np.cumsum(members[order]) / members.sum()
+        keep = order[: 1 + int(np.searchsorted(covered, 0.9))]
         result[relation] = tuple(
             KindShare(kinds.names[numbers[i]], int(members[i]), float(members[i] / members.sum())) for i in keep
         )

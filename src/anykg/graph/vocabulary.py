@@ -112,24 +112,24 @@ class Vocabulary(Sequence[str]):
 
     def index(self, name: str, start: int = 0, stop: int | None = None) -> int:
         """Return the id of a name or label; raises `UnknownName` with near matches."""
-        found = self.find(name)
-        if found is None:
+        position = self.find(name)
+        if position is None:
             raise UnknownName(self.kind, name, self.nearest(name))
-        return found
+        return position
 
     def find(self, name: str) -> int | None:
         """Return the id of a name or label, or None; a label that several names share raises `DataError`.
 
         A name without an exact match is compared after Unicode composition (NFC).
         """
-        found = self._id(name)
-        labelled = self._labelled(name) if found is None else ()
+        position = self._id(name)
+        labelled = self._labelled(name) if position is None else ()
         if len(labelled) == 1:
             return int(labelled[0])
-        if found is None:
-            found = self._prefixed(name)
-        if found is not None:
-            return found
+        if position is None:
+            position = self._prefixed(name)
+        if position is not None:
+            return position
         if labelled:
             named = [self[index] for index in labelled[:SHOWN]]
             shown = ", ".join(repr(other) for other in named) + (", ..." if len(labelled) > SHOWN else "")
@@ -160,8 +160,8 @@ class Vocabulary(Sequence[str]):
         single = self._ids_by_label.get(label)
         if single is not None:
             return (single,)
-        found: list[int] = (self.labels == label).arg_true().to_list()
-        return found
+        ids: list[int] = (self.labels == label).arg_true().to_list()
+        return ids
 
     def _prefixed(self, name: object) -> int | None:
         """The id of the name that a prefixed name stands for."""
@@ -177,10 +177,10 @@ class Vocabulary(Sequence[str]):
         if self._text is not None and len(names) < FEW:
             return np.array([self.index(name) for name in names.to_list()], dtype=np.int32)
         table = pl.DataFrame({"name": self.names, "id": np.arange(len(self), dtype=np.int32)})
-        found = pl.DataFrame({"name": names}).join(table, on="name", how="left", maintain_order="left")["id"]
-        if found.null_count():
+        ids = pl.DataFrame({"name": names}).join(table, on="name", how="left", maintain_order="left")["id"]
+        if ids.null_count():
             return np.array([self.index(name) for name in names.to_list()], dtype=np.int32)
-        return found.to_numpy()
+        return ids.to_numpy()
 
     def label(self, index: int) -> str:
         """The label of an id, or its name where it has none."""
@@ -227,10 +227,10 @@ class Vocabulary(Sequence[str]):
     def with_attributes(self, table: pl.DataFrame, key: str) -> Vocabulary:
         """The same names with the other columns of a table as attributes; the first row of each name counts."""
         rows = table.unique(key, keep="first").rename({key: "name"})
-        found = Vocabulary(self.kind, self.names, self.labels, self.prefixes)
+        vocabulary = Vocabulary(self.kind, self.names, self.labels, self.prefixes)
         joined = pl.DataFrame({"name": self.names}).join(rows, on="name", how="left", maintain_order="left")
-        found.attributes = joined.drop("name")
-        return found
+        vocabulary.attributes = joined.drop("name")
+        return vocabulary
 
     def take(self, ids: np.ndarray) -> Vocabulary:
         """The names at distinct `ids`, in that order."""
@@ -251,21 +251,21 @@ class Vocabulary(Sequence[str]):
 
     def _composed(self, name: str) -> set[int]:
         """The ids of names and labels that are `name` with all accents composed."""
-        found = self._id(name)
-        same = set(self._labelled(name)) | (set() if found is None else {found})
+        position = self._id(name)
+        same = set(self._labelled(name)) | (set() if position is None else {position})
         return same | self._decomposed.get(name, set())
 
     @cached_property
     def _decomposed(self) -> dict[str, set[int]]:
         """Ids of the names and labels that Unicode composition changes, by what they become."""
-        found: dict[str, set[int]] = {}
+        ids_of: dict[str, set[int]] = {}
         for column in (self.names, self.labels):
             if column is not None:
                 composed = column.str.normalize("NFC")
                 changed = (composed != column).fill_null(False).arg_true()
                 for text, index in zip(composed.gather(changed).to_list(), changed.to_list(), strict=True):
-                    found.setdefault(text, set()).add(index)
-        return found
+                    ids_of.setdefault(text, set()).add(index)
+        return ids_of
 
     @cached_property
     def _ids_by_label(self) -> dict[str, int]:

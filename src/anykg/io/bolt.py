@@ -34,7 +34,7 @@ class Naming(NamedTuple):
     """Cypher, with {} for the node."""
     label: str | None
     """Cypher for a node's label, if names are element ids."""
-    told: str
+    description: str
     """For people."""
 
     def of(self, node: str) -> str:
@@ -134,7 +134,7 @@ def _everything(run: Any, address: Address, progress: Progress) -> Iterator[Pars
     answer = run(f"{facts} RETURN {', '.join(columns)}")
     first = True
     for part in parts_of(names, (record.values() for record in answer), roles, "bolt", progress, total):
-        notes = (f"nodes are called by {naming.told}",) if first else ()
+        notes = (f"nodes are named by {naming.description}",) if first else ()
         left_out = {"relationships that are predictions": predicted} if first else {}
         yield part.but(notes=notes, left_out=left_out)
         first = False

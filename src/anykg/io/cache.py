@@ -114,7 +114,7 @@ def save(graph: KnowledgeGraph, path: Path, read: dict[str, Any]) -> None:
 
 def entries() -> list[Entry]:
     """All packed copies, most recently used first."""
-    found = []
+    copies = []
     for path in folder().glob("*.anykg"):
         with suppress(OSError):
             status = path.stat()
@@ -122,8 +122,8 @@ def entries() -> list[Entry]:
             with suppress(DataError, KeyError, TypeError):
                 _, header = open_pack(path)
                 source, triplets = header["read"]["path"], header["triplets"]
-            found.append(Entry(path, source, status.st_size, status.st_mtime, triplets))
-    return sorted(found, key=lambda entry: -entry.used)
+            copies.append(Entry(path, source, status.st_size, status.st_mtime, triplets))
+    return sorted(copies, key=lambda entry: -entry.used)
 
 
 def evict(keep: Path | None = None) -> None:

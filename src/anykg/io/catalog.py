@@ -165,11 +165,11 @@ def locate(name_or_path: str | Path, data_dir: Path | None = None) -> Located:
     name = str(name_or_path)
     row = _BY_NAME.get(name.casefold())
     if row is not None:
-        found = find(row, data_dir)
-        if found is None:
+        location = find(row, data_dir)
+        if location is None:
             raise DataError(_not_here(row, data_dir))
-        parts = tuple(Located(part.name, found.parent / part.prefix, False) for part in row.parts)
-        return Located(row.name, found, row.layout == "graph", parts)
+        parts = tuple(Located(part.name, location.parent / part.prefix, False) for part in row.parts)
+        return Located(row.name, location, row.layout == "graph", parts)
     if name == "-":
         return Located("standard input", name, True)
     if addresses.scheme_of(name):

@@ -175,7 +175,7 @@ def _chosen(
                 known.setdefault(word, set()).add(name)
 
     def matching(patterns: tuple[str, ...]) -> set[str]:
-        found: set[str] = set()
+        all_matched: set[str] = set()
         for pattern in patterns:
             matched = {
                 name
@@ -185,8 +185,8 @@ def _chosen(
             }
             if not matched:
                 raise UnknownName("relation", pattern, nearest(pattern, known))
-            found |= matched
-        return found
+            all_matched |= matched
+        return all_matched
 
     kept = matching(options.keep) if options.keep else set(relations)
     kept -= matching(options.drop)

@@ -78,8 +78,8 @@ class Roles(NamedTuple):
 
     def used(self) -> list[int]:
         """The positions that are read."""
-        found = (self.head, self.relation, self.tail, *self.labels)
-        return sorted({index for index in found if index is not None})
+        positions = (self.head, self.relation, self.tail, *self.labels)
+        return sorted({index for index in positions if index is not None})
 
 
 def plain(name: str) -> str:
@@ -214,9 +214,9 @@ def _relation(words: Sequence[str], used: set[int | None], first: str = "relatio
     """The column of relations, and that of their labels; `first` is the word to look for before others."""
     free = [word if index not in used else "" for index, word in enumerate(words)]
     for base in (first, *RELATIONS):
-        found = _variants(free, base)
-        if found is not None:
-            return found
+        variant = _variants(free, base)
+        if variant is not None:
+            return variant
     return None, None
 
 
@@ -224,11 +224,11 @@ def _by_relation(words: Sequence[str]) -> Roles | None:
     """Of three columns with a known relation, the others are head and tail in order, if they hold entities."""
     if len(words) != 3 or len(set(words) & THINGS) < 2:
         return None
-    found, _ = _relation(words, set())
-    if found is None:
+    relation, _ = _relation(words, set())
+    if relation is None:
         return None
-    head, tail = (index for index in range(3) if index != found)
-    return None if words[head] in MEASURES or words[tail] in MEASURES else Roles(head, found, tail)
+    head, tail = (index for index in range(3) if index != relation)
+    return None if words[head] in MEASURES or words[tail] in MEASURES else Roles(head, relation, tail)
 
 
 def _by_letters(text: str, width: int, relation: str | None, path: object) -> Roles:

@@ -32,8 +32,8 @@ def read(source: Source, options: ReadOptions) -> Parsed:
         raise DataError(f"{source.path}: expected a triplet on each line, found only blank lines.")
     parsed = _parsed(source, dialect, choose_roles(source, dialect, options), options)
     if parsed.frame.is_empty():
-        found = "nothing below the header" if dialect.header else "only comments"
-        raise DataError(f"{source.path}: expected a triplet on each line, found {found}.")
+        content = "nothing below the header" if dialect.header else "only comments"
+        raise DataError(f"{source.path}: expected a triplet on each line, found {content}.")
     return parsed
 
 
@@ -135,8 +135,8 @@ def parse_rows(
     comments = skipped - int(dialect.counted)
     if frame is None:
         rest = source._replace(data=data, first_line=source.first_line + skipped)
-        frame, found = _parse_lines(rest, dialect, wanted)
-        comments += found
+        frame, num_comments = _parse_lines(rest, dialect, wanted)
+        comments += num_comments
     names = dialect.columns
     needed = [names[index] for index in required if index is not None]
     if needed and any(frame[name].null_count() for name in needed):

@@ -188,10 +188,10 @@ def is_header(rows: list[list[str]], width: int) -> bool:
     first, rest = [field.strip() for field in rows[0]] if rows else [], rows[1:]
     if len(first) < 2:
         return False
-    found = by_header(first)
+    roles = by_header(first)
     words = [plain(field) for field in first]
     things = sum(word in THINGS for word in words)
-    if found is not None and not (things >= 2 and len(first) == 3):
+    if roles is not None and not (things >= 2 and len(first) == 3):
         return True
     if any(":ID" in field or field.startswith(":") for field in first):
         return True

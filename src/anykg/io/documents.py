@@ -126,8 +126,8 @@ class _Links:
         name = next((node[key] for key in IDS if node.get(key) not in (None, "")), None)
         inner = node.get("properties") or node.get("data") or {}
         inner = inner if isinstance(inner, Mapping) else {}
-        found = [inner.get(key) or node.get(key) for key in title]
-        label = next((value for value in found if isinstance(value, str) and value), None)
+        labels = [inner.get(key) or node.get(key) for key in title]
+        label = next((value for value in labels if isinstance(value, str) and value), None)
         if name is not None and label is not None and label != str(name):
             self.labels.setdefault(str(name), label)
 
@@ -159,8 +159,8 @@ def _collect_list(values: list[Any], links: _Links) -> bool:
     if any(name in first for name in (*LINKS, "graph_dict", "elements")) and (
         "nodes" in first or "graph_dict" in first
     ):
-        found = [_collect(value, links) for value in values]
-        return all(found)
+        collected = [_collect(value, links) for value in values]
+        return all(collected)
     if "lc" in first and "kwargs" in first:
         return _collect([value["kwargs"] for value in values if "kwargs" in value], links)
     nested = any(isinstance(inner, Mapping) for value in values[:50] for inner in value.values())

@@ -132,11 +132,11 @@ def from_networkx(graph: Any) -> KnowledgeGraph:
     else:
         edges = [(head, tail, None, data) for head, tail, data in graph.edges(data=True)]
     rows = [(head, _kind(data, key), tail) for head, tail, key, data in edges]
-    found = {
+    labels = {
         str(node): next((data[word] for word in ("label", "name", "title") if isinstance(data.get(word), str)), None)
         for node, data in graph.nodes(data=True)
     }
-    return _labelled(from_rows(rows), {name: label for name, label in found.items() if label and label != name})
+    return _labelled(from_rows(rows), {name: label for name, label in labels.items() if label and label != name})
 
 
 def to_networkx(graph: KnowledgeGraph) -> nx.MultiDiGraph:

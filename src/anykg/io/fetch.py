@@ -120,13 +120,13 @@ def download(
         except _PassingError as error:
             problem = str(error)
             continue
-        if expected is None or (found := _checksum(part)) == expected:
+        if expected is None or (checksum := _checksum(part)) == expected:
             with _writing(path):
                 part.replace(path)
             return
         part.unlink()
         if not resumed:  # a resumed download may have had a wrong first part
-            raise InputError(f"{shown(url)}: {_difference(expected, found)}; it was not kept. Try again later.")
+            raise InputError(f"{shown(url)}: {_difference(expected, checksum)}; it was not kept. Try again later.")
         problem = "a part of it from an earlier attempt was wrong"
     raise InputError(f"{shown(url)}: could not be downloaded ({problem}). Try again later: the download resumes.")
 
@@ -159,10 +159,10 @@ def _version(url: str) -> dict[str, str] | None:
     try:
         with urllib.request.urlopen(request, timeout=30) as response:
             known = ("ETag", "Last-Modified", "Content-Length")
-            found = {name: response.headers[name] for name in known if response.headers.get(name)}
+            version = {name: response.headers[name] for name in known if response.headers.get(name)}
     except (OSError, http.client.HTTPException, ValueError):
         return None
-    return found if set(found) & {"ETag", "Last-Modified"} else None
+    return version if set(version) & {"ETag", "Last-Modified"} else None
 
 
 def _prepared(url: str, method: str = "GET") -> urllib.request.Request:
@@ -348,8 +348,8 @@ def _is_there(path: Path, expected: Checksum | None) -> bool:
     """Whether the file is present; raises if its content differs, since it may be the user's."""
     if not path.is_file():
         return False
-    if expected is not None and (found := _checksum(path)) != expected:
-        raise InputError(f"{path}: {_difference(expected, found)}; move it away to download it again.")
+    if expected is not None and (checksum := _checksum(path)) != expected:
+        raise InputError(f"{path}: {_difference(expected, checksum)}; move it away to download it again.")
     return True
 
 

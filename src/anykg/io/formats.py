@@ -211,23 +211,23 @@ _CONTAINED = {"ttl": ("nt", "trig"), "trig": ("nt", "nq", "ttl"), "n3": ("nt", "
 @cache
 def formats() -> dict[str, Format]:
     """All formats by name: the built-in ones and those of other packages."""
-    found = {format.name: format for format in BUILT_IN}
+    by_name = {format.name: format for format in BUILT_IN}
     from importlib.metadata import entry_points
 
     for entry in entry_points(group=GROUP):
         format = entry.load()
         if not isinstance(format, Format):
             raise ConfigError(f"{entry.value}: expected an anykg.io.formats.Format, found {type(format).__name__}.")
-        found[format.name] = format
-    return found
+        by_name[format.name] = format
+    return by_name
 
 
 def by_name(name: str) -> Format:
     """The format called `name`."""
-    found = formats().get(name.lower())
-    if found is None:
+    format = formats().get(name.lower())
+    if format is None:
         raise UnknownName("format (`anykg data formats` lists them)", name, nearest(name, formats()))
-    return found
+    return format
 
 
 def detect(source: Source, options: ReadOptions | None = None) -> Format:
@@ -254,8 +254,8 @@ def detect(source: Source, options: ReadOptions | None = None) -> Format:
 
 
 def _sniffed(source: Source, names: tuple[str, ...] | None = None) -> Format | None:
-    found = formats()
-    return next((f for f in found.values() if (names is None or f.name in names) and f.sniff(source)), None)
+    known = formats()
+    return next((f for f in known.values() if (names is None or f.name in names) and f.sniff(source)), None)
 
 
 def _checked(source: Source, format: Format) -> Format:

@@ -97,11 +97,11 @@ def _has(folder: Path, *stems: str) -> bool:
 
 
 def _file(folder: Path, stem: str) -> Path:
-    found = _found(folder, stem)
-    if len(found) != 1:
-        names = " and ".join(path.name for path in found) or "none"
+    files = _found(folder, stem)
+    if len(files) != 1:
+        names = " and ".join(path.name for path in files) or "none"
         raise DataError(f"{folder}: expected one file {stem}.txt (or .tsv, .csv, also .gz or .zst), found {names}.")
-    return found[0]
+    return files[0]
 
 
 def _found(folder: Path, stem: str) -> list[Path]:

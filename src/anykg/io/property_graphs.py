@@ -196,8 +196,8 @@ def _links_of(path: Path, table: pl.DataFrame, roles: Roles, options: ReadOption
 
 
 def _tables_in(folder: Path) -> list[Path]:
-    found = sorted(path for path in folder.iterdir() if path.is_file() and _extension(path) in TABLES)
-    return [path for path in found if not path.name.startswith(".")]
+    tables = sorted(path for path in folder.iterdir() if path.is_file() and _extension(path) in TABLES)
+    return [path for path in tables if not path.name.startswith(".")]
 
 
 def _extension(path: Path) -> str:

@@ -101,8 +101,8 @@ def read_graph(source: Path | str, **reading: Unpack[Reading]) -> KnowledgeGraph
     See `read_with_report` for `reading`.
     """
     graph, report = read_with_report(source, **reading)
-    told = [f"left out {report.left_out[what]:,} {what}" for what in NOTEWORTHY if report.left_out.get(what)]
-    for note in (*report.notes, *told):
+    skipped = [f"left out {report.left_out[what]:,} {what}" for what in NOTEWORTHY if report.left_out.get(what)]
+    for note in (*report.notes, *skipped):
         logger.warning("%s: %s.", report.path, note)
     return graph
 
@@ -137,9 +137,9 @@ def with_attributes(graph: KnowledgeGraph, path: Path) -> KnowledgeGraph:
     entities = graph.entities.with_attributes(
         table.with_columns(number for number in numbers if number.meta.output_name() != key).cast({key: pl.String}), key
     )
-    found = KnowledgeGraph(graph.triplets, entities, graph.relations)
-    found.name = graph.name
-    return found
+    result = KnowledgeGraph(graph.triplets, entities, graph.relations)
+    result.name = graph.name
+    return result
 
 
 def _is_numeric(column: pl.Series) -> bool:

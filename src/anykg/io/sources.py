@@ -53,18 +53,18 @@ class Address(NamedTuple):
 def stream_database(source: str, options: ReadOptions, progress: Progress | None = None) -> Iterator[Parsed]:
     """The links in a database, a part at a time."""
     address = address_of(source)
-    told = progress or ignore
+    report = progress or ignore
     if address.scheme in BOLT:
         from anykg.io.bolt import stream_bolt
 
-        return stream_bolt(address, options, told)
+        return stream_bolt(address, options, report)
     if address.scheme in SPARQL:
         from anykg.io.sparql import stream_sparql
 
-        return stream_sparql(address, options, told)
+        return stream_sparql(address, options, report)
     if address.scheme in EMBEDDED:
-        return _stream_ladybug(address, options, told)
-    return _stream_sql(address, options, told)
+        return _stream_ladybug(address, options, report)
+    return _stream_sql(address, options, report)
 
 
 def address_of(source: str) -> Address:
@@ -224,12 +224,12 @@ def _sqlite(address: Address) -> _Connection:
         return [column[0] for column in cursor.description or ()], _fetched(cursor)
 
     def tables() -> list[tuple[str, list[str]]]:
-        found = connection.execute(
+        names = connection.execute(
             "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite_%' ORDER BY name"
         ).fetchall()
         return [
             (name, [row[1] for row in connection.execute("SELECT * FROM pragma_table_info(?)", (name,))])
-            for (name,) in found
+            for (name,) in names
         ]
 
     return _Connection(rows, tables, sqlite3.Error, connection.close)
@@ -254,10 +254,10 @@ def _duckdb(address: Address) -> _Connection:
         return [column[0] for column in cursor.description or ()], _fetched(cursor)
 
     def tables() -> list[tuple[str, list[str]]]:
-        found = connection.execute(
+        columns = connection.execute(
             "SELECT table_name, column_name FROM information_schema.columns ORDER BY table_name, ordinal_position"
         ).fetchall()
-        return _grouped(found)
+        return _grouped(columns)
 
     return _Connection(rows, tables, duckdb.Error, connection.close)
 
@@ -284,11 +284,11 @@ def _postgresql(address: Address) -> _Connection:
         return [column.name for column in cursor.description or ()], iter(cursor)
 
     def tables() -> list[tuple[str, list[str]]]:
-        found = connection.execute(
+        columns = connection.execute(
             "SELECT table_schema || '.' || table_name, column_name FROM information_schema.columns "
             "WHERE table_schema NOT IN ('pg_catalog', 'information_schema') ORDER BY 1, ordinal_position"
         ).fetchall()
-        return _grouped(found)
+        return _grouped(columns)
 
     return _Connection(rows, tables, psycopg.Error, connection.close)
 

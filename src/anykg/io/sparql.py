@@ -110,8 +110,8 @@ def _refusal(error: urllib.error.HTTPError) -> str:
     if error.code == 429 or error.code in (502, 503, 504):
         return f"the endpoint is busy or took too long ({error.code}); ask for less, or try again later."
     body = error.read(2000).decode("utf-8", errors="replace")
-    told = " ".join(re.sub(r"<[^>]*>", " ", body).split())[:200] or str(error.reason)
-    return f"the endpoint refused the query ({error.code}: {told})."
+    reason = " ".join(re.sub(r"<[^>]*>", " ", body).split())[:200] or str(error.reason)
+    return f"the endpoint refused the query ({error.code}: {reason})."
 
 
 def _form(query: str) -> str:

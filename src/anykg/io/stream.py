@@ -57,11 +57,11 @@ def stream_names(
         if format.stream is not None
         else (format.read(source, options) for source in all_parts())
     )
-    found = False
+    any_facts = False
     for part in parsed:
         table = names_of(part, options, path).table
         if not table.is_empty():
-            found = True
+            any_facts = True
             yield table
-    if not found:
+    if not any_facts:
         raise DataError(f"{path}: expected facts between entities, found none; use literals='keep' to read literals.")

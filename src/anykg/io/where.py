@@ -91,8 +91,8 @@ class _Parser:
     def _takes(self, *words: str) -> bool:
         """Consume the next tokens if they match."""
         ahead = self.tokens[self.at : self.at + len(words)]
-        found = [token.text.lower() for token in ahead if token.kind in ("word", "sign")]
-        if found == list(words):
+        texts = [token.text.lower() for token in ahead if token.kind in ("word", "sign")]
+        if texts == list(words):
             self.at += len(words)
             return True
         return False

@@ -38,10 +38,12 @@ def fold_statements(parsed: Parsed) -> Parsed:
     statements = (
         frame.filter(is_claim).select(pl.col("tail").alias("node"), pl.col("head").alias("item")).unique("node")
     )
-    told = frame.filter(is_value).join(statements, left_on="head", right_on="node", how="inner", maintain_order="left")
-    folded = told.with_columns(pl.col("item").alias("head")).select(frame.columns)
+    joined = frame.filter(is_value).join(
+        statements, left_on="head", right_on="node", how="inner", maintain_order="left"
+    )
+    folded = joined.with_columns(pl.col("item").alias("head")).select(frame.columns)
     about = pl.col("head").is_in(statements["node"].implode())
-    is_node = pl.col("tail").is_in(told["head"].implode()) | pl.col("tail").str.contains(
+    is_node = pl.col("tail").is_in(joined["head"].implode()) | pl.col("tail").str.contains(
         "/entity/statement/", literal=True
     )
     rest = frame.filter(~is_own & ~about & ~(is_claim & is_node))

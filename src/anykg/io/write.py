@@ -38,9 +38,9 @@ BREAKS = r"[\t\r\n\x00]"
 
 def graph_extensions() -> dict[str, str]:
     """The formats that graphs are written in, by extension."""
-    found = {suffix: f.name for f in formats().values() if f.write is not None for suffix in f.suffixes}
-    found.pop(".psv", None)  # it is read as CSV
-    return found
+    extensions = {suffix: f.name for f in formats().values() if f.write is not None for suffix in f.suffixes}
+    extensions.pop(".psv", None)  # it is read as CSV
+    return extensions
 
 
 def write_graph(graph: KnowledgeGraph, path: Path | str, format: str | None = None) -> None:

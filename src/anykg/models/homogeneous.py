@@ -135,8 +135,8 @@ class HomogeneousGNN(LinkPredictor):
         if self.config.readout:
             ends = torch.where((triplets[:, 1] >= encoded.num_relations)[:, None], ends.flip(1), ends)
         asked = triplets.cpu().numpy()
-        found = triplet_distances(encoded.graph, asked, directed=False, leave_out="pair", limit=FARTHEST)
-        steps = torch.from_numpy(np.where(found < 0, FARTHEST + 1, found)).long().to(triplets.device)  # [B, 2]
+        lengths = triplet_distances(encoded.graph, asked, directed=False, leave_out="pair", limit=FARTHEST)
+        steps = torch.from_numpy(np.where(lengths < 0, FARTHEST + 1, lengths)).long().to(triplets.device)  # [B, 2]
         rows = torch.cat([encoded.states[ends].flatten(1), self.distance(steps).flatten(1)], dim=1)  # [B, 4 D]
         scores: Tensor = self.readout(rows).squeeze(1)
         return scores

@@ -171,14 +171,14 @@ class Mixture(LinkPredictor):
 
     def unknown_to(self, graph: KnowledgeGraph) -> dict[str, tuple[int, int]]:
         """For every component fitted to names: how many entities and relations of a graph it does not know."""
-        found = {}
+        unknown = {}
         for name, model in zip(self.names, self.models, strict=True):
             if isinstance(model, ComplEx) and model.fitted:
                 entities = int((rows_of(model.entity_keys, name_keys(graph.entities)) < 0).sum())
                 relations = int((rows_of(model.relation_keys, name_keys(graph.relations)) < 0).sum())
                 if entities or relations:
-                    found[name] = entities, relations
-        return found
+                    unknown[name] = entities, relations
+        return unknown
 
     def __repr__(self) -> str:
         """A table of the components' metrics on hidden facts, or their names."""
@@ -212,8 +212,8 @@ class Mixture(LinkPredictor):
         entities = name_keys(graph.entities)
         rows = (rows_of(entities, heads), rows_of(name_keys(graph.relations), relations), rows_of(entities, tails))
         triplets = torch.stack(rows, 1).numpy()
-        found = triplets[(triplets >= 0).all(1)]
-        return graph.with_triplets(found) if len(found) else None
+        known = triplets[(triplets >= 0).all(1)]
+        return graph.with_triplets(known) if len(known) else None
 
     def score_tails(
         self, encoded: Encoded, heads: Tensor, relations: Tensor, candidates: Tensor | None = None

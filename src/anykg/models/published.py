@@ -18,14 +18,14 @@ def import_weights(*paths: Path) -> tuple[str, LinkPredictor]:
 
     TRIX is published in two files, for entities and for relations; both together make one model.
     """
-    found = [_import_file(path) for path in paths]
-    if len(found) == 1:
-        return found[0]
+    imported = [_import_file(path) for path in paths]
+    if len(imported) == 1:
+        return imported[0]
     from anykg.models.nbf.trix import TRIX, joined
 
-    models = [model for _, model in found if isinstance(model, TRIX)]
-    if len(found) != 2 or len(models) != 2 or {model.config.networks for model in models} != {"entity", "relation"}:
-        names = " and ".join(f"{name} in {path}" for (name, _), path in zip(found, paths, strict=True))
+    models = [model for _, model in imported if isinstance(model, TRIX)]
+    if len(imported) != 2 or len(models) != 2 or {model.config.networks for model in models} != {"entity", "relation"}:
+        names = " and ".join(f"{name} in {path}" for (name, _), path in zip(imported, paths, strict=True))
         raise CheckpointError(
             f"Only the two files of TRIX, for entities and for relations, can be combined; found {names}."
         )

@@ -145,8 +145,8 @@ class Rulebook(LinkPredictor):
     def encode(self, graph: KnowledgeGraph, seed: int = 0) -> EncodedRules:
         adjacent = adjacency(graph)
         items = item_index(graph, adjacent)
-        found = self.rules(graph, seed)
-        return EncodedRules(graph, adjacent, items, _bind(found, items, graph, self.config.prior))
+        rules = self.rules(graph, seed)
+        return EncodedRules(graph, adjacent, items, _bind(rules, items, graph, self.config.prior))
 
     def score_tails(
         self, encoded: EncodedRules, heads: Tensor, relations: Tensor, candidates: Tensor | None = None
@@ -238,8 +238,8 @@ def _item(keys: np.ndarray, relations: np.ndarray, tails: np.ndarray, n: int, at
     """Indices of attributes; NONE for one that no entity of the graph has."""
     wanted = relations.astype(np.int64) * n + tails
     index = np.minimum(np.searchsorted(keys, wanted), max(len(keys) - 1, 0))
-    found = np.where(keys[index] == wanted, index, NONE) if len(keys) else np.full(len(wanted), NONE)
-    result: np.ndarray = np.where(tails == NONE, attributes + relations, found)
+    position = np.where(keys[index] == wanted, index, NONE) if len(keys) else np.full(len(wanted), NONE)
+    result: np.ndarray = np.where(tails == NONE, attributes + relations, position)
     return result
 
 
@@ -269,5 +269,5 @@ def _unpacked(packed: np.ndarray) -> list[pl.Series]:
 def _ids(vocabulary: Vocabulary, names: pl.Series) -> np.ndarray:
     """Ids of names, NONE for unknown ones."""
     table = pl.DataFrame({"name": vocabulary.names, "id": np.arange(len(vocabulary), dtype=np.int32)})
-    found = pl.DataFrame({"name": names}).join(table, on="name", how="left", maintain_order="left")["id"]
-    return found.fill_null(NONE).to_numpy().astype(np.int32)
+    ids = pl.DataFrame({"name": names}).join(table, on="name", how="left", maintain_order="left")["id"]
+    return ids.fill_null(NONE).to_numpy().astype(np.int32)

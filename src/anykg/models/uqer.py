@@ -76,8 +76,8 @@ class UQER(LinkPredictor):
     def evidence(self, graph: KnowledgeGraph, triplets: Tensor) -> Tensor:
         """[B, F] on triplets [B, 3]."""
         graded = self.config.evidence == "graded"
-        found = evidence(graph, triplets.cpu().numpy(), length=self.config.length, graded=graded)
-        return torch.from_numpy(found).to(self.weight)
+        features = evidence(graph, triplets.cpu().numpy(), length=self.config.length, graded=graded)
+        return torch.from_numpy(features).to(self.weight)
 
     def score_triplets(self, encoded: EncodedGraph, triplets: Tensor) -> Tensor:
         parts = [

@@ -103,10 +103,10 @@ class Clause:
 
     def tensor(self) -> np.ndarray:
         """The tensor B [M, K, M] of the definition, bool."""
-        found = np.zeros((self.num_entities, self.num_relations, self.num_entities), bool)
+        tensor = np.zeros((self.num_entities, self.num_relations, self.num_entities), bool)
         for atom in self.body:
-            found[atom] = True
-        return found
+            tensor[atom] = True
+        return tensor
 
     @classmethod
     def from_tensor(cls, tensor: np.ndarray, *, attribute: bool = False) -> Clause:
@@ -149,13 +149,13 @@ def _atoms(text: str, whole: str) -> list[tuple[str, str, str]]:
     """The atoms of `(a, b, c) & (d, e, f)`."""
     if not text.strip():
         return []
-    found = []
+    atoms = []
     for part in text.split(_AND):
         match = _ATOM.fullmatch(part.strip())
         if match is None:
             raise ClauseError(f"{whole!r}: expected (ENTITY, RELATION, ENTITY), found {part.strip()!r}.")
-        found.append((match[1], match[2], match[3]))
-    return found
+        atoms.append((match[1], match[2], match[3]))
+    return atoms
 
 
 def _names(atoms: Sequence[tuple[str, str, str]], columns: tuple[int, ...]) -> dict[str, int]:

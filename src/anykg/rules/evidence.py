@@ -91,14 +91,14 @@ def _evidence(graph: KnowledgeGraph, triplets: np.ndarray, turned: bool, length:
     first = tails if turned else heads
     rows = np.argsort(first, kind="stable")
     rows = rows[links[rows]]
-    found = np.zeros((len(rows), len(column_of)), np.float32)
+    path_features = np.zeros((len(rows), len(column_of)), np.float32)
     asked = Asked(
         first[rows], relations[rows], (heads if turned else tails)[rows], known[rows].astype(np.int64), turned
     )
     rules = [_rules(graph, steps, graded) for steps in (1, 2)]
     sizes = (graph.num_entities, graph.num_relations)
-    path_evidence(graph.derive(_index), sizes, length, asked, *rules, _columns(length, graded), found)
-    out[rows] = found
+    path_evidence(graph.derive(_index), sizes, length, asked, *rules, _columns(length, graded), path_features)
+    out[rows] = path_features
     measure = "groundings" if graded else "implied"
     for clause, end, entities in zip(HALF_LINKS, (0, 2), (heads, tails), strict=True):
         found_links = graph.derive(_links, end).of(entities * graph.num_relations + relations)

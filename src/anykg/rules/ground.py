@@ -112,7 +112,7 @@ def best_groundings(
     """The rules with paths of up to `length` (at most 2) steps, by falling PCA confidence."""
     links = graph.triplets[graph.triplets[:, 0] != graph.triplets[:, 2]]
     facts = np.bincount(links[:, 1], minlength=graph.num_relations)
-    found = []
+    best = []
     for steps in range(1, min(length, 2) + 1):
         rules = rule_table(graph, steps)
         good = np.flatnonzero(rules.support >= min_support)
@@ -123,9 +123,9 @@ def best_groundings(
             rule = int(good[index])
             clause, relations = rules.shape(rule)
             body, support = int(rules.bodies[body_of[rule]]), int(rules.support[rule])
-            found.append(Grounded(clause, relations, body, support, int(partial[index]), int(facts[relations[0]])))
-    found.sort(key=lambda g: (-g.pca_confidence, -g.support, str(g.clause), g.relations))
-    return found[:count]
+            best.append(Grounded(clause, relations, body, support, int(partial[index]), int(facts[relations[0]])))
+    best.sort(key=lambda g: (-g.pca_confidence, -g.support, str(g.clause), g.relations))
+    return best[:count]
 
 
 def _rule_table(graph: KnowledgeGraph, length: int) -> GroundRules:
@@ -135,9 +135,9 @@ def _rule_table(graph: KnowledgeGraph, length: int) -> GroundRules:
     keys, support = np.empty(0, np.int64), np.empty(0, np.int64)
     for first in range(0, graph.num_entities, CHUNK):
         starts = np.arange(first, min(first + CHUNK, graph.num_entities))
-        more, found = ground_paths(index, sizes, length, starts)
+        more, new_keys = ground_paths(index, sizes, length, starts)
         bodies += more
-        unique, counts = np.unique(found, return_counts=True)
+        unique, counts = np.unique(new_keys, return_counts=True)
         keys, inverse = np.unique(np.concatenate([keys, unique]), return_inverse=True)
         support = np.bincount(inverse, np.concatenate([support, counts]), len(keys)).astype(np.int64)
     r = max(graph.num_relations, 1)

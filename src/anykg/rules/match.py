@@ -42,16 +42,16 @@ def is_implied(clause: Clause, graph: KnowledgeGraph, triplets: np.ndarray) -> n
     """Whether each triplet [B, 3] is implied, bool [B]; a relation r + R asks for (tail, r, head)."""
     triplets = np.asarray(triplets, np.int64).reshape(-1, 3)
     triplets = np.where(triplets[:, 1:2] < graph.num_relations, triplets, graph.inverted(triplets))
-    found: np.ndarray = (triplets[:, 0] == triplets[:, 2]) == clause.attribute
-    rows = np.flatnonzero(found)
+    result: np.ndarray = (triplets[:, 0] == triplets[:, 2]) == clause.attribute
+    rows = np.flatnonzero(result)
     given = np.full((len(rows), _width(clause)), matching.UNBOUND, np.int32)
     for column, variable in enumerate(_head_variables(clause)):
         given[:, variable] = triplets[rows, column]
     if clause.body:
         plan = _Pattern(clause.body, clause).plan(set(_head_variables(clause)))
         cursor = matching.start(plan, _width(clause))
-        found[rows] = matching.exist(graph.derive(_index), plan, clause.num_entities, cursor, given)
-    return found
+        result[rows] = matching.exist(graph.derive(_index), plan, clause.num_entities, cursor, given)
+    return result
 
 
 def groundings(
@@ -155,20 +155,20 @@ def _implied_at_once(clause: Clause, graph: KnowledgeGraph) -> np.ndarray:
         needed = [v in head or any(kinds[v] == kinds[f] for f in later) for v in columns]
         columns = [v for v, keep in zip(columns, needed, strict=True) if keep]
         rows = np.unique(rows[:, needed], axis=0)
-    found: np.ndarray = rows[:, [columns.index(v) for v in head]].astype(np.int64)
-    return found[np.lexsort(found.T[::-1])]
+    triplets: np.ndarray = rows[:, [columns.index(v) for v in head]].astype(np.int64)
+    return triplets[np.lexsort(triplets.T[::-1])]
 
 
 def implied_reference(clause: Clause, graph: KnowledgeGraph) -> np.ndarray:
     """`implied` by definition: tries every assignment of every variable."""
-    found = matching.matches_reference(
+    matches = matching.matches_reference(
         graph.triplets,
         np.array(clause.body, np.int64).reshape(-1, 3),
         clause.num_entities,
         clause.num_relations,
         (graph.num_entities, graph.num_relations),
     )
-    return np.unique(found[:, list(_head_variables(clause))].astype(np.int64), axis=0)
+    return np.unique(matches[:, list(_head_variables(clause))].astype(np.int64), axis=0)
 
 
 class _Pattern:

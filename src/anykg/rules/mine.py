@@ -121,7 +121,7 @@ def mine(
     work = Checkpoint(checkpoint, [graph.digest, seed, null_heads], progress, total)
     counts = _counts(graph, wanted, np.arange(graph.num_entities), work, "all")
     loops = int((graph.triplets[:, 0] == graph.triplets[:, 2]).sum())
-    found = [
+    measured = [
         Measured(
             clause=shape.clause,
             family=shape.family,
@@ -141,12 +141,12 @@ def mine(
             ]
         )  # [nulls, shapes]
         deviation = drawn.std(0, ddof=1) if nulls > 1 else np.zeros(len(wanted))
-        found = [
+        measured = [
             replace(m, null=Null(int(s), float(column.mean()), float(d), nulls, int((column >= s).sum())))
-            for m, s, d, column in zip(found, own, deviation, drawn.T, strict=True)
+            for m, s, d, column in zip(measured, own, deviation, drawn.T, strict=True)
         ]
     work.remove()
-    return sorted(found, key=lambda m: (-m.pca_confidence, -m.support, str(m.clause)))
+    return sorted(measured, key=lambda m: (-m.pca_confidence, -m.support, str(m.clause)))
 
 
 def measure(clauses: Sequence[Clause], graph: KnowledgeGraph) -> list[Measured]:
@@ -220,18 +220,18 @@ def _counts(
             examples = tables.examples(index, sizes, length, table)
             kernel = partial(tables.count_repeats, runs, sizes, length, own, table, examples)
             rows["repeat", length] = _in_chunks(kernel, length, first, work, f"{name} repeat {length}")
-    found = np.zeros((len(wanted), 3), np.int64)
+    counts = np.zeros((len(wanted), 3), np.int64)
     for row, shape in enumerate(wanted):
         if shape.length:
-            found[row] = rows[shape.family, shape.length][shape.number]
+            counts[row] = rows[shape.family, shape.length][shape.number]
         elif not whole:
             mine = graph.triplets[np.isin(graph.triplets[:, 0], starts)]
-            found[row, SUPPORT] = is_implied(shape.clause, graph, mine).sum()
+            counts[row, SUPPORT] = is_implied(shape.clause, graph, mine).sum()
         elif shape.family == "half-link":
-            found[row] = _half_link(graph, HALF_LINKS.index(shape.clause))
+            counts[row] = _half_link(graph, HALF_LINKS.index(shape.clause))
         else:
-            found[row] = _written_out(shape.clause, graph)
-    return found
+            counts[row] = _written_out(shape.clause, graph)
+    return counts
 
 
 def _by_degree(graph: KnowledgeGraph) -> np.ndarray:
@@ -250,8 +250,8 @@ def _in_chunks(
     parts = [starts[first : first + CHUNK] for first in range(done, len(starts), CHUNK)]
     pool = ThreadPoolExecutor(numba.config.NUMBA_NUM_THREADS)
     try:
-        for part, found in zip(parts, pool.map(kernel, parts), strict=True):
-            done, counts = done + len(part), counts + found
+        for part, more in zip(parts, pool.map(kernel, parts), strict=True):
+            done, counts = done + len(part), counts + more
             work.keep(name, done, counts)
     except BaseException:  # above all KeyboardInterrupt
         work.write()

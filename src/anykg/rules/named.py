@@ -181,8 +181,8 @@ class _PathMiner:
             if time.monotonic() > self.deadline:
                 return np.empty(0, np.int64)
             rng = generator(self.seed, "paths", length, number, index)
-            found: np.ndarray = closing_paths(self.adjacent, parts[index], self.graph.num_relations, length, width, rng)
-            return found
+            keys: np.ndarray = closing_paths(self.adjacent, parts[index], self.graph.num_relations, length, width, rng)
+            return keys
 
         with _pool() as pool:
             return np.concatenate(list(pool.map(run, range(len(parts)))) or [np.empty(0, np.int64)])

@@ -115,8 +115,8 @@ def separation(case: Case) -> Iterator[str]:
         return
     for part, pairs in DIFFERENT.items():
         if not any(separates(model, TEAM, one, other) for one, other in pairs):
-            told = "; ".join(f"{one} and {other}" for one, other in pairs)
-            yield f"triplets that differ in their {part} score alike, although no relabelling relates them: {told}."
+            listed = "; ".join(f"{one} and {other}" for one, other in pairs)
+            yield f"triplets that differ in their {part} score alike, although no relabelling relates them: {listed}."
     if separates(model, TEAM, *TURNED) != model.reads_direction:
         yield f"reads_direction is {model.reads_direction}, but the scores of {TURNED[0]} and {TURNED[1]} disagree."
 
@@ -241,10 +241,10 @@ def gradients(case: Case) -> Iterator[str]:
         yield f"training_scores of rows {list(rows.shape)} has shape {list(scores.shape)}."
         return
     scores.sum().backward()  # type: ignore[no-untyped-call]
-    found = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
-    if not any(bool((gradient != 0).any()) for gradient in found):
+    gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
+    if not any(bool((gradient != 0).any()) for gradient in gradients):
         yield "no parameter has a gradient."
-    if not all(bool(torch.isfinite(gradient).all()) for gradient in found):
+    if not all(bool(torch.isfinite(gradient).all()) for gradient in gradients):
         yield "a gradient is not finite."
 
 
@@ -264,9 +264,9 @@ def _on(case: Case, device: str, called: str) -> Iterator[str]:
     moved = model.to(device)
     with torch.no_grad():
         encoded = moved.encode(graph)
-        found = moved.score_triplets(encoded, rows.to(device))
+        scores = moved.score_triplets(encoded, rows.to(device))
         moved.score_tails(encoded, rows[:, 0].to(device), rows[:, 1].to(device))
-    if not _close(found.cpu(), expected):
+    if not _close(scores.cpu(), expected):
         yield f"scores on {called} differ from those on the CPU."
     if list(model.parameters()):
         moved.training_scores(graph, _training_rows(graph, 4).to(device), case.seed).sum().backward()  # type: ignore[no-untyped-call]

@@ -76,12 +76,12 @@ def draw_epoch(graphs: Sequence[KnowledgeGraph], recipe: Recipe, seed: int, epoc
 
 def facts_between(graph: KnowledgeGraph, targets: np.ndarray) -> np.ndarray:
     """The targets [B, 3] and all facts that connect the same two entities in either direction: [F, 3]."""
-    found = [targets]
+    facts = [targets]
     for head, tail in ((0, 2), (2, 0)):
         between = graph.relations_between(targets[:, head], targets[:, tail])
         ends = targets[between.rows]
-        found.append(np.stack([ends[:, head], between.values, ends[:, tail]], axis=1))
-    return np.concatenate(found).astype(np.int64)
+        facts.append(np.stack([ends[:, head], between.values, ends[:, tail]], axis=1))
+    return np.concatenate(facts).astype(np.int64)
 
 
 def _mixed(

@@ -153,7 +153,9 @@ def train(
             state.epoch, state.step, state.loss_sum = state.epoch + 1, 0, 0.0
             validated = state.epoch % recipe.validate_every == 0 or state.epoch == recipe.epochs
             if validated:
-                value = workers.told(_validate(model, graphs, recipe, task, metric, seed) if workers.leads else None)
+                value = workers.broadcast(
+                    _validate(model, graphs, recipe, task, metric, seed) if workers.leads else None
+                )
                 if value is not None:
                     record[f"{task}/{metric}"] = value
                 # Without validation the last weights are kept. Ties keep the most recent weights too: if validation is
@@ -172,7 +174,7 @@ def train(
                 on_epoch(record)
             if stop:
                 raise Interrupted(f"Stopped after epoch {state.epoch}; go on with --resume --out {out}.")
-    workers.told(None)  # the best weights are written
+    workers.broadcast(None)  # the best weights are written
     best, _ = load_tensors(out / "weights.safetensors")
     restore(model, best, out / "weights.safetensors")
     return model.eval()
@@ -235,14 +237,14 @@ def _resume(path: Path, model: LinkPredictor, optimizer: Adam, trained: dict[str
 
 def _changes(before: dict[str, Any], now: dict[str, Any]) -> str:
     """The settings that differ, nested ones included."""
-    found = []
+    changes = []
     for key in sorted(before.keys() | now.keys()):
         was, is_now = before.get(key), now.get(key)
         if isinstance(was, dict) and isinstance(is_now, dict) and was != is_now:
-            found.append(_changes(was, is_now))
+            changes.append(_changes(was, is_now))
         elif was != is_now:
-            found.append(f"{key} {was}, not {is_now}")
-    return "; ".join(found)
+            changes.append(f"{key} {was}, not {is_now}")
+    return "; ".join(changes)
 
 
 def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:

@@ -50,16 +50,16 @@ class Workers(NamedTuple):
         for tensor, part in zip(tensors, torch.split(flat, [tensor.numel() for tensor in tensors]), strict=True):
             tensor.copy_(part.view_as(tensor))
 
-    def told(self, value: float | None) -> float | None:
+    def broadcast(self, value: float | None) -> float | None:
         """Broadcast a value from the first worker."""
         if self.size == 1:
             return value
-        said = [value]
+        values = [value]
         try:
-            distributed.broadcast_object_list(said, src=0)
+            distributed.broadcast_object_list(values, src=0)
         except RuntimeError as error:
             raise WorkerLost("A process that trains along was lost.") from error
-        return said[0]
+        return values[0]
 
 
 ALONE = Workers()

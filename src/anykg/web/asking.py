@@ -65,20 +65,20 @@ def predict_all(
 ) -> list[dict[str, Any]]:
     """The answers to each of several questions that ask for the same column."""
     distinct = list(dict.fromkeys(questions))
-    found = anykg.predict(
+    answers = anykg.predict(
         graph, questions=distinct, k=k, known=known, calibrated=calibrated, model=model, progress=progress, strict=True
     ).to_dict()
     by_question: dict[Question, list[dict[str, Any]]] = {question: [] for question in distinct}
-    for row in found["rows"]:
+    for row in answers["rows"]:
         by_question[distinct[row["query"] - 1]].append(with_names(graph, row))
-    left = _none_of_these(found["summary"].get("none_of_these"), distinct)
+    left = _none_of_these(answers["summary"].get("none_of_these"), distinct)
     return [
         {
             "asked": open_column(question),
             "calibrated": calibrated,
             "answers": [_answer(row) for row in by_question[question]],
             "none_of_these": left[question],
-            "warnings": found["warnings"],
+            "warnings": answers["warnings"],
         }
         for question in questions
     ]
@@ -86,21 +86,21 @@ def predict_all(
 
 def _none_of_these(stated: Any, questions: Sequence[Question]) -> dict[Question, float | None]:
     """By question, the probability that no entity of the graph answers it; rows of (query from 1, probability)."""
-    found: dict[Question, float | None] = dict.fromkeys(questions)
+    probabilities: dict[Question, float | None] = dict.fromkeys(questions)
     for row in stated or ():
-        found[questions[row["query"] - 1]] = row["probability"]
-    return found
+        probabilities[questions[row["query"] - 1]] = row["probability"]
+    return probabilities
 
 
 def score_all(
     graph: KnowledgeGraph, model: LinkPredictor, facts: Sequence[Triple], *, progress: Progress = ignore
 ) -> dict[str, Any]:
     """How plausible given facts are."""
-    found = anykg.score(graph, facts, model=model, progress=progress).to_dict()
-    stated = probabilities(graph, model, facts, found["rows"])
+    scored = anykg.score(graph, facts, model=model, progress=progress).to_dict()
+    stated = probabilities(graph, model, facts, scored["rows"])
     rows = [
         _answer(with_names(graph, row)) | {"probability": value}
-        for row, value in zip(found["rows"], stated, strict=True)
+        for row, value in zip(scored["rows"], stated, strict=True)
     ]
     calibrated = any(value is not None for value in stated)
     return {
@@ -108,7 +108,7 @@ def score_all(
         "calibrated": calibrated,
         "answers": rows,
         "none_of_these": None,
-        "warnings": found["warnings"],
+        "warnings": scored["warnings"],
     }
 
 
@@ -120,10 +120,10 @@ def probabilities(
     A fact that is among the best answers to its question has the probability of that answer.
     """
     stated: list[float | None] = [row.get("probability") for row in rows]
-    found = calibration_for(graph, model, "tail")
-    if not facts or found is None or any(value is not None for value in stated):
+    calibration = calibration_for(graph, model, "tail")
+    if not facts or calibration is None or any(value is not None for value in stated):
         return stated
-    pooled = found(np.array([row["score"] for row in rows], np.float32))
+    pooled = calibration(np.array([row["score"] for row in rows], np.float32))
     questions: list[Question] = [(head, relation, None) for head, relation, _ in facts]
     answered = predict_all(graph, model, questions, k=LISTED, known=False, calibrated=True)
     result: list[float | None] = []
@@ -140,7 +140,7 @@ def _answer(row: dict[str, Any]) -> dict[str, Any]:
 
 def schema(graph: KnowledgeGraph) -> dict[str, Any]:
     """The schema of a graph; for `graph.derive`."""
-    found = anykg.schema(graph)
+    result = anykg.schema(graph)
     return {
         "relations": [
             {
@@ -155,7 +155,7 @@ def schema(graph: KnowledgeGraph) -> dict[str, Any]:
                 "head_kinds": [{"kind": one.kind, "share": one.share} for one in row.head_kinds],
                 "tail_kinds": [{"kind": one.kind, "share": one.share} for one in row.tail_kinds],
             }
-            for row in found.schema.relations
+            for row in result.schema.relations
         ]
     }
 

@@ -42,10 +42,10 @@ def degrees(graph: KnowledgeGraph) -> np.ndarray:
 def groups_of(graph: KnowledgeGraph, entity: int) -> list[Group]:
     """The facts of an entity by relation and direction, outgoing ones first, then in the order of relations."""
     count, degree = graph.num_relations, graph.derive(degrees)
-    found = graph.answers(np.full(2 * count, entity), np.arange(2 * count))
+    tails = graph.answers(np.full(2 * count, entity), np.arange(2 * count))
     groups = []
-    for relation in np.flatnonzero(np.diff(found.offsets)):
-        others = found[int(relation)].astype(np.int64)
+    for relation in np.flatnonzero(np.diff(tails.offsets)):
+        others = tails[int(relation)].astype(np.int64)
         others = others[np.argsort(degree[others], kind="stable")]
         direction: Direction = "out" if relation < count else "in"
         groups.append(Group(int(relation) % count, direction, others))

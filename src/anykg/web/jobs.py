@@ -112,8 +112,8 @@ class Jobs:
     def list(self, digest: str | None = None) -> list[Job]:
         """Jobs, newest first; only those about one graph if its digest is given."""
         with self._changed:
-            found = [job for job in self._jobs.values() if digest is None or job.order.digest == digest]
-        return sorted(found, key=lambda job: -job.created)
+            jobs = [job for job in self._jobs.values() if digest is None or job.order.digest == digest]
+        return sorted(jobs, key=lambda job: -job.created)
 
     def get(self, name: str) -> Job | None:
         """The job of that id."""
@@ -126,10 +126,10 @@ class Jobs:
         if job is None or job.state != "done":
             return None
         try:
-            found: dict[str, Any] = json.loads((self.folder / job.id / RESULT_FILE).read_text(encoding="utf-8"))
+            result: dict[str, Any] = json.loads((self.folder / job.id / RESULT_FILE).read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return None
-        return found
+        return result
 
     def latest(self, kind: Kind, digest: str) -> Job | None:
         """The newest finished job of a kind about a graph."""

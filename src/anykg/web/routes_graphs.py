@@ -121,9 +121,9 @@ async def search(
     def work() -> dict[str, Any]:
         index = served.entities if kind == "entity" else served.relations
         vocabulary = served.graph.entities if kind == "entity" else served.graph.relations
-        found = index.search(q, offset=offset, limit=limit)
-        matches = [named(vocabulary, int(one)) | {"facts": int(index.counts[one])} for one in found.ids]
-        return {"matches": matches, "total": found.total, "similar": found.similar}
+        page = index.search(q, offset=offset, limit=limit)
+        matches = [named(vocabulary, int(one)) | {"facts": int(index.counts[one])} for one in page.ids]
+        return {"matches": matches, "total": page.total, "similar": page.similar}
 
     result: dict[str, Any] = await state.read(request, work)
     return result

@@ -144,10 +144,10 @@ def listed(state: State) -> list[dict[str, Any]]:
 
 def job_of(state: State, name: str) -> Job:
     """The job of that id."""
-    found = state.jobs.get(name)
-    if found is None:
+    job = state.jobs.get(name)
+    if job is None:
         raise UnknownName("job", name)
-    return found
+    return job
 
 
 def _stream(request: Request, event: str, look: Callable[[], tuple[dict[str, Any], bool]]) -> StreamingResponse:

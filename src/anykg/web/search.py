@@ -66,8 +66,8 @@ class SearchIndex:
             if kept is not None:
                 self._kept.move_to_end(wanted)
         if kept is None:
-            found, similar = self._matches(wanted)
-            kept = found.astype(np.int32), similar
+            matches, similar = self._matches(wanted)
+            kept = matches.astype(np.int32), similar
             self._keep(wanted, kept)
         ids, similar = kept
         return Found(ids[offset : offset + limit], len(ids), similar)
@@ -88,10 +88,10 @@ class SearchIndex:
         tiers = np.full(len(self.counts), 9, np.int8)
         for texts in self._texts:
             np.minimum(tiers, _tiers(texts, wanted), out=tiers)
-        found = np.flatnonzero(tiers < 9)
-        if len(found):
-            lengths = self._texts[-1].str.len_bytes().to_numpy()[found]
-            return found[np.lexsort((lengths, -self.counts[found], tiers[found]))], False
+        matches = np.flatnonzero(tiers < 9)
+        if len(matches):
+            lengths = self._texts[-1].str.len_bytes().to_numpy()[matches]
+            return matches[np.lexsort((lengths, -self.counts[matches], tiers[matches]))], False
         return self._similar(wanted), True
 
     def _similar(self, wanted: str) -> np.ndarray:

@@ -207,8 +207,8 @@ class Collection:
 
     def fitted(self, digest: str) -> list[Path]:
         """The models that were fitted to a graph, oldest first."""
-        found = (path.parent for path in self.fitted_folder(digest).glob("fitted-*/model.json"))
-        return sorted(found, key=lambda path: (len(path.name), path.name))  # fitted-10 comes after fitted-9
+        folders = (path.parent for path in self.fitted_folder(digest).glob("fitted-*/model.json"))
+        return sorted(folders, key=lambda path: (len(path.name), path.name))  # fitted-10 comes after fitted-9
 
     def _decisions_of(self, path: str, title: str) -> Path:
         """Beside the graph's file; for datasets and uploads, in the data folder."""

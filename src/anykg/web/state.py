@@ -123,9 +123,9 @@ def _once(work: Callable[[], Any]) -> Callable[[Batch], list[Any]]:
 def known_name(served: Served, kind: str, name: str) -> str:
     """The name of an entity or relation given by name or label; unknown ones raise with names that look alike."""
     vocabulary = served.graph.relations if kind == "relation" else served.graph.entities
-    found = vocabulary.find(name)
-    if found is not None:
-        return vocabulary[found]
+    position = vocabulary.find(name)
+    if position is not None:
+        return vocabulary[position]
     index = served.relations if kind == "relation" else served.entities
     near = index.search(name, limit=SUGGESTIONS).ids
     raise UnknownName(vocabulary.kind, name, [vocabulary.label(int(one)) for one in near])

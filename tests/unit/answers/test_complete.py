@@ -176,13 +176,13 @@ def test_interrupted_and_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
     with pytest.raises(Interrupted, match=r"20 of \d+ questions; run it again"):
         rows(graph, count=30, state=state, progress=stop)
-    told: list[module.Estimate] = []
-    assert rows(graph, count=30, state=state, announce=told.append) == whole
-    assert told[0].done == 20
-    assert told[0].questions > 20
-    told.clear()
-    rows(graph, count=31, state=state, announce=told.append)
-    assert told[0].done == 0  # kept for other work
+    estimates: list[module.Estimate] = []
+    assert rows(graph, count=30, state=state, announce=estimates.append) == whole
+    assert estimates[0].done == 20
+    assert estimates[0].questions > 20
+    estimates.clear()
+    rows(graph, count=31, state=state, announce=estimates.append)
+    assert estimates[0].done == 0  # kept for other work
     state.write_bytes(b"damaged")
     assert rows(graph, count=30, state=state) == whole
     state.unlink()

@@ -44,7 +44,7 @@ def best_paths(
                     _insert(
                         worth[layer, to], taken[layer, to], back[layer, to], name[layer, to], total, edge, beam, label
                     )
-    found = np.full((beams, layers), NONE, np.int64)
+    paths = np.full((beams, layers), NONE, np.int64)
     count = 0
     for beam in range(beams):
         if worth[layers, end, beam] == -np.inf or end == start:
@@ -53,13 +53,13 @@ def best_paths(
         for layer in range(layers, 0, -1):
             edge, before = taken[layer, node, at], back[layer, node, at]
             if edge != NONE:
-                found[count, size] = edge
+                paths[count, size] = edge
                 size += 1
                 node = edges[edge, 2]
             at = before
-        found[count, :size] = found[count, :size][::-1].copy()
+        paths[count, :size] = paths[count, :size][::-1].copy()
         count += 1
-    return found[:count], worth[layers, end, :count].copy()
+    return paths[:count], worth[layers, end, :count].copy()
 
 
 @njit(cache=True)

@@ -93,14 +93,14 @@ def contrast(
         effects.append((float((lead[0] - lead[1]) - (without[0] - without[1])), without))
     order = sorted(range(len(chosen)), key=lambda i: -effects[i][0])
     facts = near.in_whole(near.graph.triplets[chosen]) if len(chosen) else np.empty((0, 3), np.int64)
-    told = tuple(
+    tested_facts = tuple(
         SingleFact(facts[i], float(effects[i][1][0]), float(effects[i][1][1]), effects[i][0])
         for i in order[:count]
         if effects[i][0] > 0
     )
     known = zip(answers.tolist(), scores[2:].tolist(), strict=True)
     better = sorted(((a, score) for a, score in known if score > scores[0]), key=lambda row: -row[1])
-    return Contrast(other, float(scores[0]), float(scores[1]), told, len(tried), len(close), tuple(better))
+    return Contrast(other, float(scores[0]), float(scores[1]), tested_facts, len(tried), len(close), tuple(better))
 
 
 def _masked(
@@ -142,5 +142,6 @@ def _suspects(
 @torch.no_grad()
 def _scores(model: LinkPredictor, encoded: Any, rows: np.ndarray) -> np.ndarray:
     """The scores [B] of triplets [B, 3]."""
-    found: np.ndarray = model.score_triplets(encoded, torch.from_numpy(rows).to(device_of(model))).float().cpu().numpy()
-    return found
+    scores = model.score_triplets(encoded, torch.from_numpy(rows).to(device_of(model)))
+    result: np.ndarray = scores.float().cpu().numpy()
+    return result

@@ -114,8 +114,8 @@ def nearby(graph: KnowledgeGraph, triplet: np.ndarray, reasons: np.ndarray, rand
     close[heads[touches]] = close[tails[touches]] = True
     pool = np.flatnonzero((close[heads] | close[tails]) & ~graph.with_triplets(reasons).contains(graph.triplets))
     drawn = random.choice(pool, min(len(reasons), len(pool)), replace=False)
-    found: np.ndarray = graph.triplets[np.sort(drawn)].astype(np.int64)
-    return found
+    facts: np.ndarray = graph.triplets[np.sort(drawn)].astype(np.int64)
+    return facts
 
 
 def _telling(
@@ -149,5 +149,5 @@ def _ranked(model: LinkPredictor, graph: KnowledgeGraph, triplet: np.ndarray) ->
 
 
 def _removed(model: LinkPredictor, graph: KnowledgeGraph, triplet: np.ndarray, facts: np.ndarray) -> Removal:
-    found = _ranked(model, graph.without(facts), triplet)
-    return Removal(facts, float(found.scores[0]), float(found.ranks.by(Ties.REALISTIC)[0]))
+    ranked = _ranked(model, graph.without(facts), triplet)
+    return Removal(facts, float(ranked.scores[0]), float(ranked.ranks.by(Ties.REALISTIC)[0]))

@@ -49,7 +49,7 @@ class Match:
 def matches(model: LinkPredictor, graph: KnowledgeGraph, triplet: np.ndarray, count: int) -> list[Match]:
     """The clauses that imply a triplet of `graph`, sorted by weight, or by how often they hold in the graph."""
     head, relation, tail = (int(part) for part in triplet)
-    found = []
+    result = []
     paths = {clause: steps for steps in (1, 2, 3) for clause in path_clauses(steps).values()}
     for clause in (*paths, *HALF_LINKS):
         if not is_implied(clause, graph, np.array([triplet]))[0]:
@@ -58,14 +58,14 @@ def matches(model: LinkPredictor, graph: KnowledgeGraph, triplet: np.ndarray, co
             Match(clause, grounding.facts(clause), *_held(graph, clause, paths.get(clause, 0), grounding.relations))
             for grounding in groundings(clause, graph, (head, relation, tail), TRIED)
         ]
-        found.append(max(tried, key=lambda match: match.share))
+        result.append(max(tried, key=lambda match: match.share))
     weights = _weights(model, graph, triplet)
-    found = [replace(match, weight=weights.get(match.clause)) for match in found]
+    result = [replace(match, weight=weights.get(match.clause)) for match in result]
     if weights:
-        found.sort(key=lambda match: -(match.weight or 0.0))
+        result.sort(key=lambda match: -(match.weight or 0.0))
     else:
-        found.sort(key=lambda match: (-match.share, not _names_head(match.clause), len(match.facts)))
-    return found[:count]
+        result.sort(key=lambda match: (-match.share, not _names_head(match.clause), len(match.facts)))
+    return result[:count]
 
 
 def _held(

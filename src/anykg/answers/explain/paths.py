@@ -49,9 +49,9 @@ def important_paths(model: LinkPredictor, graph: KnowledgeGraph, triplet: np.nda
     """Up to `beams` candidates, best guess first; the triplet must not be a fact of the graph."""
     near = neighbourhood(graph, triplet, RELEVANT_FACTS)
     device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
-    found = model.edge_relevance(near.graph, torch.from_numpy(near.triplet).to(device))
-    if found is not None:
-        return _joined(near, found.detach().cpu().numpy().astype(np.float64), beams)
+    relevance = model.edge_relevance(near.graph, torch.from_numpy(near.triplet).to(device))
+    if relevance is not None:
+        return _joined(near, relevance.detach().cpu().numpy().astype(np.float64), beams)
     near = neighbourhood(graph, triplet, REMOVAL_FACTS)
     worth = removal_effects(model, near)
     paths = _joined(near, np.tile(worth, (LONGEST, 2)), beams)
@@ -86,8 +86,8 @@ def _joined(near: Neighbourhood, worth: np.ndarray, beams: int) -> list[Path]:
     nodes, ids = np.unique(np.concatenate([[head, tail], edges[read, 0], edges[read, 2]]), return_inverse=True)
     ends, starts = np.split(ids[2:], 2)
     few = np.stack([ends, edges[read, 1], starts], axis=1)
-    found, worths = best_paths(few, np.ascontiguousarray(worth[:, read]), len(nodes), int(ids[0]), int(ids[1]), beams)
-    return [_path(near, read[row[row != NONE]], edges, float(total)) for row, total in zip(found, worths, strict=True)]
+    paths, worths = best_paths(few, np.ascontiguousarray(worth[:, read]), len(nodes), int(ids[0]), int(ids[1]), beams)
+    return [_path(near, read[row[row != NONE]], edges, float(total)) for row, total in zip(paths, worths, strict=True)]
 
 
 def _path(near: Neighbourhood, used: np.ndarray, edges: np.ndarray, worth: float) -> Path:

@@ -78,10 +78,10 @@ def layout(explanation: Explanation) -> dict[int, tuple[float, float]]:
             along.setdefault(node, [0.5])
     coordinates = {head: (0.0, 0.0), tail: (1.0, 0.0)}
     levels: dict[float, int] = {}
-    for node, found in sorted(along.items()):
+    for node, positions in sorted(along.items()):
         if node in (head, tail):
             continue
-        x = round(float(np.mean(found)) * 6) / 6
+        x = round(float(np.mean(positions)) * 6) / 6
         x = min(max(x, 1 / 6), 5 / 6)
         level = levels[x] = levels.get(x, 0) + 1
         # Columns are shifted against each other, so that no arrow runs along a row of names.

@@ -123,28 +123,28 @@ def _along(facts: np.ndarray, start: int) -> list[np.ndarray]:
 
 
 def _contrast_lines(graph: KnowledgeGraph, explanation: Explanation) -> list[str]:
-    found = explanation.contrast
-    assert found is not None
+    contrast = explanation.contrast
+    assert contrast is not None
     head, relation, tail = _names(graph, explanation.triplet)
-    other = graph.entities.label(found.other)
+    other = graph.entities.label(contrast.other)
     lines = []
-    if found.known:
-        best = graph.entities.label(found.known[0][0])
-        lines.append(f"A better answer is already known: {head} {relation} {best} (score {found.known[0][1]:.2f}).")
-    if found.lead >= 0:
-        lines += ["", f"Why {tail} and not {other} (score {found.other_score:.2f}, behind by {found.lead:.2f})?"]
+    if contrast.known:
+        best = graph.entities.label(contrast.known[0][0])
+        lines.append(f"A better answer is already known: {head} {relation} {best} (score {contrast.known[0][1]:.2f}).")
+    if contrast.lead >= 0:
+        lines += ["", f"Why {tail} and not {other} (score {contrast.other_score:.2f}, behind by {contrast.lead:.2f})?"]
     else:
-        lines += ["", f"The model prefers {other} (score {found.other_score:.2f}, ahead by {-found.lead:.2f})."]
-    for single in found.facts:
+        lines += ["", f"The model prefers {other} (score {contrast.other_score:.2f}, ahead by {-contrast.lead:.2f})."]
+    for single in contrast.facts:
         subject, kind, thing = _names(graph, single.fact)
         lines.append(
             f"  Without ({subject}, {kind}, {thing}) the lead is {single.score - single.other:+.2f} "
-            f"instead of {found.lead:+.2f}."
+            f"instead of {contrast.lead:+.2f}."
         )
-    if not found.facts:
-        lines.append(f"  None of {found.tested:,} single facts near them makes a difference.")
-    elif found.tested < found.nearby:
-        lines.append(f"  ({found.tested:,} of {found.nearby:,} facts near them were tested.)")
+    if not contrast.facts:
+        lines.append(f"  None of {contrast.tested:,} single facts near them makes a difference.")
+    elif contrast.tested < contrast.nearby:
+        lines.append(f"  ({contrast.tested:,} of {contrast.nearby:,} facts near them were tested.)")
     return lines
 
 

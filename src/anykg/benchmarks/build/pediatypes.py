@@ -66,9 +66,9 @@ def visits(graph: KnowledgeGraph, size: SampleSize, seed: int) -> Iterator[Visit
     random = generator(seed, "breadth first")
     incident = triplets_of_entities(graph)
     chosen = np.zeros(graph.num_triplets, bool)
-    found = np.zeros(graph.num_entities, bool)
+    seen = np.zeros(graph.num_entities, bool)
     start = int(np.argmax(np.diff(incident.offsets)))
-    found[start] = True
+    seen[start] = True
     queue, entities, triplets = deque([start]), 1, 0
     while queue and entities < size.nodes and triplets < size.edges:
         entity = queue.popleft()
@@ -80,9 +80,9 @@ def visits(graph: KnowledgeGraph, size: SampleSize, seed: int) -> Iterator[Visit
         triplets += int((~chosen[drawn]).sum())
         chosen[drawn] = True
         others = graph.triplets[drawn][:, [0, 2]].sum(1) - entity  # a triplet's other end
-        new = np.unique(others[~found[others]])
+        new = np.unique(others[~seen[others]])
         random.shuffle(new)  # the order of visits must not depend on ids
-        found[new] = True
+        seen[new] = True
         queue.extend(new.tolist())
         entities += len(new)
 

@@ -134,13 +134,13 @@ def _format_of(path: Path) -> str:
         return "kgx"
     if not path.suffix or path.is_dir():
         return "neo4j"
-    found = {".nq": "nquads", ".ttl": "rdf12", ".qs": "quickstatements"}.get(path.suffix.lower())
-    if found is None:
+    format = {".nq": "nquads", ".ttl": "rdf12", ".qs": "quickstatements"}.get(path.suffix.lower())
+    if format is None:
         raise ConfigError(
             f"{path}: expected a name ending in .nq, .ttl, .qs, _edges.tsv or .sssom.tsv, a folder, or a format: "
             f"{', '.join(WRITERS)}."
         )
-    return found
+    return format
 
 
 def _told(skipped: dict[str, int]) -> str:

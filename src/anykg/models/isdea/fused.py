@@ -33,9 +33,9 @@ def fused_scores(
     """Scores [B] of triplets [B, 3] with the distances [B, 2] of their ends."""
     table, flat, sizes = (scalars.entity.numpy(), scalars.pair.numpy()), model.weights.flat, _sizes(model)
     if not torch.is_grad_enabled():
-        found = np.empty(len(triplets), np.float32)
-        spread(kernels.score, triplets, *table, moves.numpy(), steps, sizes, flat.detach().numpy(), found)
-        return torch.from_numpy(found)
+        result = np.empty(len(triplets), np.float32)
+        spread(kernels.score, triplets, *table, moves.numpy(), steps, sizes, flat.detach().numpy(), result)
+        return torch.from_numpy(result)
     features, positions = kernels.gather(triplets, *table)
     scores: Tensor = _FusedScores.apply((moves.numpy(), features, positions, steps), sizes, flat)  # type: ignore[no-untyped-call]
     return scores
@@ -90,5 +90,5 @@ class _FusedScores(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         with threads(blas=1):
-            found = kernels.backward(gradients[0].numpy(), ctx.saved, *ctx.batch, ctx.sizes, ctx.weights)
-        return None, None, torch.from_numpy(found)
+            gradient = kernels.backward(gradients[0].numpy(), ctx.saved, *ctx.batch, ctx.sizes, ctx.weights)
+        return None, None, torch.from_numpy(gradient)

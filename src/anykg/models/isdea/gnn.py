@@ -58,9 +58,9 @@ def kernel(name: str, width: int) -> nn.Module:
     if name == "sage":
         return pyg.SAGEConv(width, width)  # type: ignore[no-any-return]
     if ":" in name:
-        found = import_object(name)(width, width)
-        if isinstance(found, nn.Module):
-            return found
+        convolution = import_object(name)(width, width)
+        if isinstance(convolution, nn.Module):
+            return convolution
     raise ConfigError(f"isdea: expected gnn to be {', '.join(LOCAL)} or MODULE:CLASS of a convolution, found {name!r}.")
 
 
@@ -276,13 +276,13 @@ def _within(graph: KnowledgeGraph, layers: int) -> list[np.ndarray]:
     links = sparse.csr_array((np.ones(len(edges.target), np.float32), (edges.target, edges.source)), shape=(n, n))
     now = np.zeros((n, columns), bool)
     now[edges.target, edges.relation] = True
-    found = [now]
+    tables = [now]
     for _ in range(layers - 1):
         now = now.copy()
         for start in range(0, columns, BLOCK):
             now[:, start : start + BLOCK] |= (links @ now[:, start : start + BLOCK].astype(np.float32)) > 0
-        found.append(now)
-    return [table.reshape(-1) for table in found]
+        tables.append(now)
+    return [table.reshape(-1) for table in tables]
 
 
 def _distinct(keys: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:

@@ -38,16 +38,16 @@ if TYPE_CHECKING:
 
 def scores(model: ISDEA, graph: KnowledgeGraph, triplets: Tensor) -> Tensor:
     """Scores [B] of triplets [B, 3], one relation at a time."""
-    found = torch.zeros(len(triplets))
+    scores = torch.zeros(len(triplets))
     for relation in triplets[:, 1].unique().tolist():  # type: ignore[no-untyped-call]
         rows = torch.nonzero(triplets[:, 1] == relation).squeeze(1)
         states = entity_states(model, graph, relation)  # [N, D]
         head, tail = states[triplets[rows, 0]], states[triplets[rows, 2]]  # [B', D]
         distance = _mlp(model, "distance", distances(graph, triplets[rows]), torch.tanh, last=True)
-        found[rows] = _mlp(model, "scorer", torch.cat([head, tail, head * tail, distance], dim=1), torch.relu).squeeze(
+        scores[rows] = _mlp(model, "scorer", torch.cat([head, tail, head * tail, distance], dim=1), torch.relu).squeeze(
             1
         )
-    return found
+    return scores
 
 
 def entity_states(model: ISDEA, graph: KnowledgeGraph, relation: int) -> Tensor:

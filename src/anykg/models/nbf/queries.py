@@ -129,9 +129,9 @@ def as_queries(rows: Tensor, num_relations: int) -> Tensor:
 def without_facts(graph: KnowledgeGraph, facts: np.ndarray) -> np.ndarray:
     """Bool [2E] over `graph.with_inverses()`: False for the facts [G, 3], given from either end, and their inverses."""
     keep = np.ones(2 * graph.num_triplets, bool)
-    found = graph.positions(facts)
-    found = found[found >= 0]
-    keep[found] = keep[found + graph.num_triplets] = False
+    rows = graph.positions(facts)
+    rows = rows[rows >= 0]
+    keep[rows] = keep[rows + graph.num_triplets] = False
     return keep
 
 
@@ -142,10 +142,10 @@ def cached_vectors(
     """Relation vectors [U, 2R, D], of `size` bytes for each of the direct relations [U], computed once for each."""
     wanted = relations.tolist()
     missing = [relation for relation in wanted if relation not in cache]
-    found = {relation: cache[relation] for relation in wanted if relation in cache}
+    vectors = {relation: cache[relation] for relation in wanted if relation in cache}
     for part in blocks(len(missing), 2 * size):
-        found.update(zip(missing[part], compute(relations.new_tensor(missing[part])), strict=True))
-    cache.update(found)
+        vectors.update(zip(missing[part], compute(relations.new_tensor(missing[part])), strict=True))
+    cache.update(vectors)
     while len(cache) > max(1, KEPT_BYTES // max(size, 1)):
         del cache[next(iter(cache))]
-    return torch.stack([found[relation] for relation in wanted])
+    return torch.stack([vectors[relation] for relation in wanted])

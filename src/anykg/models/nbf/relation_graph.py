@@ -24,8 +24,8 @@ RECEIVER, RELATION_GRAPH = "nbf.by_receiver", "nbf.relation_graph"
 def to_arrays(graph: KnowledgeGraph) -> dict[str, np.ndarray]:
     """The arrays that `relation_graph` and `entity_graph` read from a packed graph instead of computing them."""
     order = graph.derive(entity_graph).by_receiver
-    found = {f"{RECEIVER}.{name}": part for name, part in zip(Order._fields, order, strict=True)}
-    return found | {RELATION_GRAPH: graph.derive(relation_graph).triplets}
+    arrays = {f"{RECEIVER}.{name}": part for name, part in zip(Order._fields, order, strict=True)}
+    return arrays | {RELATION_GRAPH: graph.derive(relation_graph).triplets}
 
 
 def relation_graph(graph: KnowledgeGraph) -> RelationalEdges:

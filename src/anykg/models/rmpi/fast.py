@@ -56,8 +56,8 @@ def score_enclosed(model: RMPI, vectors: Tensor, triplets: np.ndarray, subgraphs
     relations = _ids(vectors, triplets[:, 1])
     passed = F.normalize(_pass_messages(model, vectors, relations, subgraphs), dim=-1)  # [C, D]
     beside = F.normalize(_attend(model, vectors, relations, subgraphs.beside), dim=-1)  # [C, D]
-    found: Tensor = model.last(model.fuse(torch.cat([passed, beside], dim=-1))).squeeze(-1)
-    return found
+    scores: Tensor = model.last(model.fuse(torch.cat([passed, beside], dim=-1))).squeeze(-1)
+    return scores
 
 
 def _pass_messages(model: RMPI, vectors: Tensor, relations: Tensor, subgraphs: Enclosed) -> Tensor:
