@@ -95,7 +95,7 @@ def check(
         raise SettingError("facts", f"expected at least 1, found {facts}")
     loaded, info = graph_of(graph)
     scorer, called = model_of(model, name)
-    wanted = FACTS[task] if facts is None else facts
+    num_facts = FACTS[task] if facts is None else facts
     alike = loaded.derive(redundant_relations)
     own = calibration_cache.own(scorer, task) if missing is None else None
     fitted = isinstance(scorer, Mixture) and fitted_to(scorer, loaded)
@@ -111,13 +111,13 @@ def check(
     else:
         asked = [scorer, *(load_model(floor) for floor in FLOORS if floors)]
         digests = [f"{calibration_cache.digest_of(one)} {budget_of(loaded, budget, one)}" for one in asked]
-        keys = recovered.keys_of(digests, task, wanted, seed)
+        keys = recovered.keys_of(digests, task, num_facts, seed)
         stored = None if again or fit is not None else recovered.recall(loaded, asked, keys)
         if stored is not None:
             (found, *asked_floors), share, differing = stored
             rounds = []
         else:
-            rounds = hide(loaded, wanted, seed) if fit is None else [_hide_once(loaded, wanted, seed)]
+            rounds = hide(loaded, num_facts, seed) if fit is None else [_hide_once(loaded, num_facts, seed)]
             share = len(rounds[0][1]) / len(loaded)
             with connected(cluster) as workers:
                 found, *asked_floors = [
@@ -161,7 +161,7 @@ def check(
         questions=_questions(loaded, found),
         per_fact=_by_fact(found, everything)[0]["mrr"],
     )
-    warnings = _warnings(loaded, report, alike, len(np.unique(found.facts, axis=0)) if fitted else wanted)
+    warnings = _warnings(loaded, report, alike, len(np.unique(found.facts, axis=0)) if fitted else num_facts)
     if differing:
         warnings.append(
             f"the answers are those of an earlier check of this graph, which differed by {differing:,} facts; check it "

@@ -48,9 +48,9 @@ def as_name(name: Name) -> str:
 
 def look_up(vocabulary: Vocabulary, names: Iterable[Name]) -> np.ndarray:
     """The ids, int64 [len(names)], of names or labels; raises `UnknownName` for the first unknown one."""
-    wanted = [as_name(name) for name in names]
-    ids = {name: vocabulary.find(name) for name in dict.fromkeys(wanted)}
+    texts = [as_name(name) for name in names]
+    ids = {name: vocabulary.find(name) for name in dict.fromkeys(texts)}
     unknown = [name for name, entity in ids.items() if entity is None]
     if unknown:
         raise UnknownName(vocabulary.kind, unknown[0], vocabulary.nearest(unknown[0]), others=len(unknown) - 1)
-    return np.array([ids[name] for name in wanted], np.int64)
+    return np.array([ids[name] for name in texts], np.int64)

@@ -354,13 +354,13 @@ class _Standardised:
 def _train(figures: Tensor, relations: np.ndarray, labels: np.ndarray, num_relations: int, seed: int) -> _Judge:
     random = torch_generator(seed, "judge")
     model = _Judge(figures.shape[1], num_relations, random)
-    kinds, wanted = torch.from_numpy(relations), torch.from_numpy(labels)
+    kinds, targets = torch.from_numpy(relations), torch.from_numpy(labels)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3, weight_decay=0.02)
     for _ in range(EPOCHS):
-        order = torch.randperm(len(wanted), generator=random)
+        order = torch.randperm(len(targets), generator=random)
         for first in range(0, len(order), 256):
             rows = order[first : first + 256]
-            loss = nn.functional.binary_cross_entropy_with_logits(model(figures[rows], kinds[rows]), wanted[rows])
+            loss = nn.functional.binary_cross_entropy_with_logits(model(figures[rows], kinds[rows]), targets[rows])
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()

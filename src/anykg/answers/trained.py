@@ -108,8 +108,8 @@ def train(
     start = None if weights is None else load_model(weights, trust=trust)
     if start is not None and not isinstance(start, model_class):
         raise SettingError("weights", f"expected a model of kind {model}, found {type(start).__name__}")
-    _, wanted = apply_settings(model_class, settings, start)  # report wrong settings before anything is read
-    learnt = [_training_graph(source, wanted, data_dir, reading or {}) for source in _listed(graphs)]
+    _, recipe = apply_settings(model_class, settings, start)  # report wrong settings before anything is read
+    learnt = [_training_graph(source, recipe, data_dir, reading or {}) for source in _listed(graphs)]
     workers, chosen_device = join_workers(device_named(device))
     started_from = None if weights is None else str(weights)
     job = _Job(model, model_class, start, started_from, learnt, seed, chosen_device, workers)
@@ -138,7 +138,7 @@ def train(
         folder=folder,
         log=log,
         chosen=best,
-        kept=wanted.checkpoint,
+        kept=recipe.checkpoint,
         leads=workers.leads,
     )
 

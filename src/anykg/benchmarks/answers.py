@@ -72,11 +72,11 @@ def run(
 ) -> None:
     """Fill in the cells that are missing."""
     path = results / NAME / CELLS_FILE
-    wanted = [(length, name, system) for length in minutes for name in graphs for system in systems]
-    for number, (length, name, system) in enumerate(wanted, 1):
+    combinations = [(length, name, system) for length in minutes for name in graphs for system in systems]
+    for number, (length, name, system) in enumerate(combinations, 1):
         key = _key(name, length, system, limit)
         if _find(read_cells(path), key) is None:
-            tell(f"{number} of {len(wanted)}: {name} {key['minutes']:g} min {system} ...")
+            tell(f"{number} of {len(combinations)}: {name} {key['minutes']:g} min {system} ...")
             others = minutes if system in pykeen_baselines.NAMES else [length]
             keys = [_key(name, other, system, limit) for other in sorted(set(others))]
             keys = [part for part in keys if _find(read_cells(path), part) is None]

@@ -86,13 +86,13 @@ def _inference_entities(graph: KnowledgeGraph, share: float, seed: int) -> np.nd
     n = graph.num_entities
     edges = sp.csr_array((np.ones(len(heads), np.int8), (heads, tails)), shape=(n, n))
     chosen = np.zeros(n, bool)
-    wanted = round(share * n)
+    remaining = round(share * n)
     for start in generator(seed, "inference entities").permutation(n):
-        if wanted <= 0:
+        if remaining <= 0:
             break
         if not chosen[start]:
             # An exhausted component is taken as a whole, so that a later search never meets its entities.
-            met = breadth_first_order(edges, start, directed=False, return_predecessors=False)[:wanted]
+            met = breadth_first_order(edges, start, directed=False, return_predecessors=False)[:remaining]
             chosen[met] = True
-            wanted -= len(met)
+            remaining -= len(met)
     return chosen

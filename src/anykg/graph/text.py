@@ -68,13 +68,13 @@ class Text:
     def find(self, string: str) -> list[int]:
         """The positions of a string."""
         try:
-            wanted = string.encode()
+            encoded = string.encode()
         except UnicodeEncodeError:  # half of a surrogate pair, which no file holds
             return []
-        first = bisect_left(self.order, wanted, key=self._bytes)
-        if first == len(self.order) or self._bytes(self.order[first]) != wanted:
+        first = bisect_left(self.order, encoded, key=self._bytes)
+        if first == len(self.order) or self._bytes(self.order[first]) != encoded:
             return []
-        last = bisect_right(self.order, wanted, lo=first, key=self._bytes)
+        last = bisect_right(self.order, encoded, lo=first, key=self._bytes)
         return [int(position) for position in self.order[first:last]]
 
     def series(self) -> pl.Series:

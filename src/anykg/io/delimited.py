@@ -53,8 +53,8 @@ def stream(sources: Iterator[Source], options: ReadOptions) -> Iterator[Parsed]:
 
 def _parsed(source: Source, dialect: Dialect, roles: Roles, options: ReadOptions) -> Parsed:
     names = dialect.columns
-    wanted = sorted({*roles.used(), *(names.index(name) for name in columns_of(options.where, names))})
-    frame, left_out = parse_rows(source, dialect, wanted, required=(roles.head, roles.relation, roles.tail))
+    positions = sorted({*roles.used(), *(names.index(name) for name in columns_of(options.where, names))})
+    frame, left_out = parse_rows(source, dialect, positions, required=(roles.head, roles.relation, roles.tail))
     if options.strict:
         _refuse_blanks(source, dialect, roles, frame, left_out["comments"])
     parsed = of_roles(

@@ -270,17 +270,17 @@ def _unzip(path: Path, data: bytes) -> tuple[Path, str, bytes]:
             names = [name for name in archive.namelist() if not name.endswith("/")]
             if any(name in _OFFICE for name in names):
                 return path, ".xlsx", data
-            wanted = [name for name in names if _is_data(name)]
-            if len(wanted) != 1:
-                shown = ", ".join(wanted[:5]) + (", ..." if len(wanted) > 5 else "")
+            members = [name for name in names if _is_data(name)]
+            if len(members) != 1:
+                shown = ", ".join(members[:5]) + (", ..." if len(members) > 5 else "")
                 raise DataError(
-                    f"{path}: expected one file of facts in the archive, found {len(wanted)}: {shown or 'none'}; "
+                    f"{path}: expected one file of facts in the archive, found {len(members)}: {shown or 'none'}; "
                     "unpack it and give one of the files, or the folder if they are nodes and relationships."
                 )
-            member = archive.getinfo(wanted[0])
+            member = archive.getinfo(members[0])
             if member.file_size > _GIGABYTE and member.file_size > LARGEST_RATIO * max(member.compress_size, 1):
                 raise DataError(f"{path}: refused, it unpacks to more than {LARGEST_RATIO:,} times its size.")
-            return path / wanted[0], PurePosixPath(wanted[0]).suffix.lower(), archive.read(member)
+            return path / members[0], PurePosixPath(members[0]).suffix.lower(), archive.read(member)
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
         raise DataError(
             f"{path}: the archive is cut short or damaged ({error}); download or export it again."

@@ -236,9 +236,9 @@ def _bind(found: NamedRules, items: Items, graph: KnowledgeGraph, prior: float) 
 
 def _item(keys: np.ndarray, relations: np.ndarray, tails: np.ndarray, n: int, attributes: int) -> np.ndarray:
     """Indices of attributes; NONE for one that no entity of the graph has."""
-    wanted = relations.astype(np.int64) * n + tails
-    index = np.minimum(np.searchsorted(keys, wanted), max(len(keys) - 1, 0))
-    position = np.where(keys[index] == wanted, index, NONE) if len(keys) else np.full(len(wanted), NONE)
+    item_keys = relations.astype(np.int64) * n + tails
+    index = np.minimum(np.searchsorted(keys, item_keys), max(len(keys) - 1, 0))
+    position = np.where(keys[index] == item_keys, index, NONE) if len(keys) else np.full(len(item_keys), NONE)
     result: np.ndarray = np.where(tails == NONE, attributes + relations, position)
     return result
 

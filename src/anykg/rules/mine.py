@@ -114,12 +114,12 @@ def mine(
     if not 1 <= length <= LONGEST:
         raise ConfigError(f"--length: expected 1 to {LONGEST}, found {length}.")
     refuse_too_large(graph, length)
-    wanted = shapes(length)
+    all_shapes = shapes(length)
     heads = np.unique(graph.triplets[:, 0]).astype(np.int64)
     sample = np.sort(generator(seed, "null heads").permutation(heads)[:null_heads]) if nulls else heads[:0]
     total = (length + min(length, LONGEST_REPEAT)) * (graph.num_entities + (nulls + 1) * len(sample))
     work = Checkpoint(checkpoint, [graph.digest, seed, null_heads], progress, total)
-    counts = _counts(graph, wanted, np.arange(graph.num_entities), work, "all")
+    counts = _counts(graph, all_shapes, np.arange(graph.num_entities), work, "all")
     loops = int((graph.triplets[:, 0] == graph.triplets[:, 2]).sum())
     measured = [
         Measured(
@@ -130,17 +130,17 @@ def mine(
             partial=int(row[PARTIAL]),
             facts=loops if shape.clause.attribute else len(graph) - loops,
         )
-        for shape, row in zip(wanted, counts, strict=True)
+        for shape, row in zip(all_shapes, counts, strict=True)
     ]
     if nulls and len(graph):
-        own = _counts(graph, wanted, sample, work, "sample", whole=False)[:, SUPPORT]
+        own = _counts(graph, all_shapes, sample, work, "sample", whole=False)[:, SUPPORT]
         drawn = np.stack(
             [
-                _counts(shuffled(graph, seed, i), wanted, sample, work, f"null {i}", whole=False)[:, SUPPORT]
+                _counts(shuffled(graph, seed, i), all_shapes, sample, work, f"null {i}", whole=False)[:, SUPPORT]
                 for i in range(nulls)
             ]
         )  # [nulls, shapes]
-        deviation = drawn.std(0, ddof=1) if nulls > 1 else np.zeros(len(wanted))
+        deviation = drawn.std(0, ddof=1) if nulls > 1 else np.zeros(len(all_shapes))
         measured = [
             replace(m, null=Null(int(s), float(column.mean()), float(d), nulls, int((column >= s).sum())))
             for m, s, d, column in zip(measured, own, deviation, drawn.T, strict=True)

@@ -276,9 +276,9 @@ def _with_constants(
 ) -> NamedRules:
     items = item_index(graph, adjacent)
     counts = np.diff(items.item_offsets)
-    wanted = np.flatnonzero((items.tail != NONE) & (counts >= settings.min_support))
-    wanted = wanted[np.argsort(-counts[wanted], kind="stable")]
-    parts: Iterator[np.ndarray] = iter(np.array_split(wanted, max(1, len(wanted) // 256)))
+    heads = np.flatnonzero((items.tail != NONE) & (counts >= settings.min_support))
+    heads = heads[np.argsort(-counts[heads], kind="stable")]
+    parts: Iterator[np.ndarray] = iter(np.array_split(heads, max(1, len(heads) // 256)))
     least = (settings.min_support, settings.entities_per_head, settings.prior, settings.min_confidence)
 
     def run(part: np.ndarray) -> tuple[np.ndarray, ...] | None:

@@ -134,8 +134,8 @@ def probabilities(
 
 
 def _answer(row: dict[str, Any]) -> dict[str, Any]:
-    wanted = (*COLUMNS, "score", "probability", "rank", "known", "tail_rank", "head_rank")
-    return {name: row.get(name) for name in wanted} | {"decision": None}
+    columns = (*COLUMNS, "score", "probability", "rank", "known", "tail_rank", "head_rank")
+    return {name: row.get(name) for name in columns} | {"decision": None}
 
 
 def schema(graph: KnowledgeGraph) -> dict[str, Any]:

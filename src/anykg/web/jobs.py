@@ -227,9 +227,9 @@ class Jobs:
                 if "error" in message:
                     error = str(message["error"])
                 else:
-                    wanted = {key: message[key] for key in ("done", "total", "note") if key in message}
+                    update = {key: message[key] for key in ("done", "total", "note") if key in message}
                     with self._changed:
-                        self._set(job.id, **wanted)
+                        self._set(job.id, **update)
             code = child.wait()
         if job.id in self._stopping or self._closed:
             self._end(job.id, "stopped", error)

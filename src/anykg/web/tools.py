@@ -116,11 +116,9 @@ class Toolbox:
         """Known facts of an entity."""
         served = self.served
         at = served.entity(known_name(served, "entity", entity))
-        wanted = served.relation(known_name(served, "relation", relation)) if relation else None
-        groups = [group for group in groups_of(served.graph, at) if wanted is None or group.relation == wanted]
-        pages = [
-            facts_page(served.graph, group, 0, limit if wanted is not None else min(limit, 10)) for group in groups
-        ]
+        only = served.relation(known_name(served, "relation", relation)) if relation else None
+        groups = [group for group in groups_of(served.graph, at) if only is None or group.relation == only]
+        pages = [facts_page(served.graph, group, 0, limit if only is not None else min(limit, 10)) for group in groups]
         return {
             "entity": served.graph.entities.label(at),
             "in_graph": True,

@@ -167,20 +167,20 @@ def split_queries(
     Draws as many triplets as are still needed, puts back those with an entity or relation that would no longer be
     observed, and repeats until the share is reached or no further triplet can be removed.
     """
-    wanted = round(share * graph.num_triplets)
+    target = round(share * graph.num_triplets)
     asked = np.zeros(graph.num_triplets, bool)
-    size = wanted
-    while asked.sum() < wanted:
+    size = target
+    while asked.sum() < target:
         # A triplet with the last occurrence of an entity or relation must stay observed.
         free = np.flatnonzero(~asked & (_least_count(graph, ~asked) > 1))
         if not len(free):
             break
-        batch = random.choice(free, min(size, wanted - int(asked.sum()), len(free)), replace=False)
+        batch = random.choice(free, min(size, target - int(asked.sum()), len(free)), replace=False)
         rest = ~asked
         rest[batch] = False
         good = batch[_least_count(graph, rest)[batch] > 0]
         asked[good] = True
-        size = wanted if len(good) else max(len(batch) // 2, 1)  # a batch of one always succeeds
+        size = target if len(good) else max(len(batch) // 2, 1)  # a batch of one always succeeds
     return graph.subset(~asked), graph.subset(asked)
 
 

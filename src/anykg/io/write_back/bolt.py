@@ -22,9 +22,9 @@ def write_bolt(rows: pl.DataFrame, skipped: dict[str, int], target: str, origin:
     with session(address) as (run, errors):
         try:
             naming = naming_of(run, address)
-            wanted = set(rows["head"].to_list()) | set(rows["tail"].to_list())
+            names = set(rows["head"].to_list()) | set(rows["tail"].to_list())
             answer = run(f"MATCH (n) RETURN {naming.of('n')} AS name, elementId(n) AS id")
-            ids = {name: id for name, id in (record.values() for record in answer) if name in wanted}
+            ids = {name: id for name, id in (record.values() for record in answer) if name in names}
         except errors as error:
             raise failure(error, address, 0) from error
     known = rows.filter(pl.col("head").is_in(list(ids)) & pl.col("tail").is_in(list(ids)))

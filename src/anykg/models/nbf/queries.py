@@ -140,12 +140,12 @@ def cached_vectors(
     cache: dict[int, Tensor], relations: Tensor, size: int, compute: Callable[[Tensor], Tensor]
 ) -> Tensor:
     """Relation vectors [U, 2R, D], of `size` bytes for each of the direct relations [U], computed once for each."""
-    wanted = relations.tolist()
-    missing = [relation for relation in wanted if relation not in cache]
-    vectors = {relation: cache[relation] for relation in wanted if relation in cache}
+    ids = relations.tolist()
+    missing = [relation for relation in ids if relation not in cache]
+    vectors = {relation: cache[relation] for relation in ids if relation in cache}
     for part in blocks(len(missing), 2 * size):
         vectors.update(zip(missing[part], compute(relations.new_tensor(missing[part])), strict=True))
     cache.update(vectors)
     while len(cache) > max(1, KEPT_BYTES // max(size, 1)):
         del cache[next(iter(cache))]
-    return torch.stack([vectors[relation] for relation in wanted])
+    return torch.stack([vectors[relation] for relation in ids])
