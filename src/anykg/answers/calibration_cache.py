@@ -60,7 +60,7 @@ class Kept(NamedTuple):
             return None
         return (
             f"calibrated on an earlier version of this graph: {self.differing:,} facts differ; `anykg check "
-            "--again` calibrates anew"
+            "--again` repeats the calibration"
         )
 
 

@@ -3,7 +3,7 @@
 The inference entities are the first ones that a breadth-first search from a drawn entity meets, so that both sides stay
 dense; a triplet between the two sides belongs to neither. `inductive` keeps of the inference graph what training has
 relations for. `fully-inductive` gives each relation to the side where it has the larger share of the triplets. Each
-side then holds out a part of its own: to validate on, and to ask.
+side then holds out a part of its own, for validation and for testing.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ Example: anykg cache
 @app.callback()
 def list_cache(
     context: typer.Context,
-    format: Annotated[TextFormat, typer.Option(help="A table for people, or JSON.")] = TextFormat.TABLE,
+    format: Annotated[TextFormat, typer.Option(help="A table, or JSON.")] = TextFormat.TABLE,
 ) -> None:
     if context.invoked_subcommand is not None:
         return

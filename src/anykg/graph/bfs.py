@@ -26,7 +26,7 @@ _FEW_PAIRS = 16
 _WORD_BITS = 64
 _ONE_WORD = (0,)
 _CACHE_LINE = (0,) * 8
-"""Tuples whose length is the number of words in a block: their type tells the compiler, which unrolls the loops over
+"""Tuples whose length is the number of words in a block: a constant to the compiler, which unrolls the loops over
 words. A line of 8 words is about twice as fast for each source as a single word; 16 words are slower again."""
 
 
@@ -268,7 +268,7 @@ def _detour_chunk(
     chunks: int,
     out: np.ndarray,
 ) -> None:
-    """Fill out[chunk::chunks]; its pairs share their working memory, a stamp tells one's marks from another's."""
+    """Fill out[chunk::chunks]; its pairs share working memory, in which a stamp distinguishes their marks."""
     marks = np.zeros((2, len(offsets) - 1), np.int64)
     queues = np.empty((2, len(offsets) - 1), np.int32)
     for at in range(chunk, len(heads), chunks):

@@ -31,7 +31,7 @@ class Interner:
         ids, fresh = np.empty(len(names), np.int32), np.empty(len(names), np.int64)
         new = intern(keys, self._slots, self._known, self.count, ids, fresh)
         if new:
-            # Through a list, into memory of their own: names picked from a table keep the text of all of it alive.
+            # Copied through a list: names picked from a table would keep the memory of the whole table alive.
             self._names.append(pl.Series(names.gather(fresh[:new]).to_list(), dtype=pl.String))
             self.count += new
         return ids

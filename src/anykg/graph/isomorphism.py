@@ -21,7 +21,7 @@ from anykg.errors import DataError
 from anykg.graph.graph import KnowledgeGraph
 
 MOST_STEPS = 20_000
-"""Refinements before the search gives up; only graphs that colours cannot tell apart need many."""
+"""Refinements before the search gives up; only graphs with many shared colours need many."""
 
 
 class Isomorphism(NamedTuple):

@@ -23,8 +23,8 @@ MANY = 200_000
 class Vocabulary(Sequence[str]):
     """An immutable list of distinct names; the position of a name is its id.
 
-    A name is looked up as it is; where that fails, as a label, then as a prefixed name (`wd:Q42`), if the file that the
-    names are from had prefixes.
+    A name is looked up by exact match, then as a label, then as a prefixed name (`wd:Q42`), if the source of the names
+    had prefixes.
 
     >>> Vocabulary("entity", ["Q142", "Q183"], labels=["France", "Germany"]).index("Germany")
     1

@@ -35,7 +35,7 @@ class Naming(NamedTuple):
     label: str | None
     """Cypher for a node's label, if names are element ids."""
     description: str
-    """For people."""
+    """How nodes are named, for messages."""
 
     def of(self, node: str) -> str:
         """Cypher for the name of a node."""
@@ -156,7 +156,7 @@ def _asked(run: Any, query: str, address: Address, options: ReadOptions, progres
 
 
 def _value(value: Any, labels: dict[str, str]) -> Any:
-    """A node by its name or element id, a relationship by its type, anything else as it is."""
+    """A node by its name or element id, a relationship by its type, anything else unchanged."""
     if hasattr(value, "labels") and hasattr(value, "element_id"):
         return next((str(value[name]) for name in PROPERTIES if value.get(name) is not None), value.element_id)
     return value.type if hasattr(value, "nodes") and hasattr(value, "type") else value

@@ -197,8 +197,8 @@ def _read_task(located: Located, reading: Reading) -> Task:
     reading = {name: value for name, value in reading.items() if name != "cache"}  # type: ignore[assignment]
     if reading:
         raise ConfigError(
-            f"{located.path}: a folder in a public layout is read as it is, but {' and '.join(sorted(reading))} was "
-            "given; that is for a single file."
+            f"{located.path}: a folder in a public layout has no reading options, but {' and '.join(sorted(reading))} "
+            "was given; that is for a single file."
         )
     if located.parts:
         from anykg.graph.task import merge_tasks

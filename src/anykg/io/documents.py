@@ -2,7 +2,7 @@
 
 | shape | written by |
 |---|---|
-| `[{"head", "relation", "tail", ...}, ...]`, the same one a line, `[[head, relation, tail], ...]` | anyone |
+| `[{"head", "relation", "tail", ...}, ...]`, the same one per line, `[[head, relation, tail], ...]` | anyone |
 | lines of `{"type": "relationship", "label", "start": {...}, "end": {...}}` and `{"type": "node", ...}` | APOC |
 | `{"nodes": [...], "links" or "edges" or "relationships": [...]}` | NetworkX, D3, KGX, LangChain, Cytoscape |
 | `{"nodes": {...}, "relations": {...}, "triplets": [...]}`, `{"graph_dict": {...}}` | LlamaIndex |

@@ -9,8 +9,7 @@ Weights belong to the names of relations. A component that does not know an enti
 `knows_entities` and `knows_relations` of its encoding; it is left out of the questions that start there, which are
 answered with the weights `fallback`, fitted without such components.
 
-Triples that a person rejected (`negatives`) are kept by the names they mention and score `REJECTED`, so that they are
-last in every list.
+Rejected triples (`negatives`) are stored by name and score `REJECTED`, so that they come last in every list.
 
 The answers to questions about hidden facts that the weights were learnt from are kept (`hidden_*`): the components have
 since been fitted to those facts, so they cannot be computed again.

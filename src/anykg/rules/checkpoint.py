@@ -45,7 +45,7 @@ class Checkpoint:
                     for name, part in content["parts"].items()
                 }
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            logger.info("%s cannot be used, so mining starts anew (%r).", path, error)
+            logger.info("%s cannot be used, so mining starts over (%r).", path, error)
 
     def part(self, name: str, shapes: int) -> tuple[int, np.ndarray]:
         """The heads done and their counts [shapes, 3]."""

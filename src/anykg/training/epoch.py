@@ -31,7 +31,7 @@ class Batch(NamedTuple):
     asks: Literal["rows", "tails", "relations"] = "rows"
     """Score the rows; all tails of each target's (head, relation); or all relations of its (head, tail)."""
     labels: np.ndarray | None = None  # bool [B]
-    """Which rows [B, 1, 3] are targets, where targets and negatives are no longer side by side."""
+    """Which rows [B, 1, 3] are targets, if targets and negatives are mixed."""
 
     @property
     def targets(self) -> np.ndarray:

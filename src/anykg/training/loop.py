@@ -139,7 +139,7 @@ def train(
                         loss, stop = take_step(model, optimizer, rate, batch, recipe, number, workers, stopped())
                 except WorkerLost as error:
                     save_last()  # the weights are those before the step
-                    raise Interrupted(f"{error} Go on with --resume --out {out}.") from error
+                    raise Interrupted(f"{error} Continue with --resume --out {out}.") from error
                 state.step, state.loss_sum = step + 1, state.loss_sum + loss
                 if on_step:
                     on_step(Report(state.epoch, step + 1, len(batches), loss))
@@ -148,7 +148,7 @@ def train(
                     save_last()
                     saved_at = time.monotonic()
                 if stop:
-                    raise Interrupted(f"Stopped in epoch {state.epoch + 1}; go on with --resume --out {out}.")
+                    raise Interrupted(f"Stopped in epoch {state.epoch + 1}; continue with --resume --out {out}.")
             record: dict[str, Any] = {"epoch": state.epoch + 1, "loss": state.loss_sum / max(len(batches), 1)}
             state.epoch, state.step, state.loss_sum = state.epoch + 1, 0, 0.0
             validated = state.epoch % recipe.validate_every == 0 or state.epoch == recipe.epochs
@@ -173,7 +173,7 @@ def train(
             if on_epoch:
                 on_epoch(record)
             if stop:
-                raise Interrupted(f"Stopped after epoch {state.epoch}; go on with --resume --out {out}.")
+                raise Interrupted(f"Stopped after epoch {state.epoch}; continue with --resume --out {out}.")
     workers.broadcast(None)  # the best weights are written
     best, _ = load_tensors(out / "weights.safetensors")
     restore(model, best, out / "weights.safetensors")
@@ -264,7 +264,7 @@ def _stop_requested() -> Iterator[Callable[[], bool]]:
 
     try:
         before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
-    except ValueError:  # not the main thread: signals are somebody else's
+    except ValueError:  # signals can only be handled in the main thread
         before = {}
     try:
         yield lambda: asked

@@ -42,7 +42,7 @@ def balanced(scores: Tensor) -> Tensor:
 
 
 def self_adversarial(scores: Tensor) -> Tensor:
-    """Cross-entropy with the negatives weighted by the softmax of their own scores, through which no gradient goes."""
+    """Cross-entropy with the negatives weighted by the softmax of their own scores, which is detached."""
     weights = torch.softmax(scores[:, 1:].detach(), dim=1)  # [B, K]
     return ((F.softplus(-scores[:, 0]) + (weights * F.softplus(scores[:, 1:])).sum(1)) / 2).mean()
 

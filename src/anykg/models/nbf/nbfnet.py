@@ -6,7 +6,7 @@ in the public default, where the aggregate is PNA (12 D); with `sum` the layer i
 Linear([x, aggregate]))). The score is an MLP on [state, query vector].
 
 Trained vectors belong to the relations of the training graph. With `relation_vectors = "random"` every vector is drawn
-anew from the seed of `encode`, on any graph and also for relations whose names occurred in training: names carry no
+from the seed of `encode`, on any graph and also for relations whose names occurred in training: names carry no
 information. Training always uses the learned ones.
 """
 

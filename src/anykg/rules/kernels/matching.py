@@ -66,7 +66,7 @@ def start(plan: np.ndarray, num_variables: int) -> Cursor:
 def advance(index: FactIndex, plan: np.ndarray, entities: int, cursor: Cursor, out: np.ndarray) -> int:
     """Fill rows of out [C, V] with the next matches; returns fewer than C when there are no more.
 
-    `entities` is how many of the variables are entities. A cursor at level -1 starts anew.
+    `entities` is how many of the variables are entities. A cursor at level -1 starts from the beginning.
     """
     depth, count = len(plan), 0
     level = cursor.level[0]

@@ -127,7 +127,7 @@ def _mark_own(
 
 @njit(cache=True, forceinline=True)
 def _to_mark(marks: np.ndarray, count: int, slot: int, first: int, stop: int, gap: int) -> int:
-    """Note that the ends of the facts first:stop are to be marked in a slot, but for the gap."""
+    """Note that the ends of the facts first:stop are to be marked in a slot, except the gap."""
     if gap != NONE and first < stop:
         marks[count, 0], marks[count, 1], marks[count, 2], marks[count, 3] = slot, first, stop, gap
         count += 1
