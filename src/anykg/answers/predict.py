@@ -122,7 +122,7 @@ def predict(
         warnings=(
             *(warnings if questions is not None else ()),
             *_note(loaded, asked[0] if questions is None else None, budget, scorer),
-            *outgrown(scorer, loaded),
+            *unknown_names(scorer, loaded),
         ),
     )
 
@@ -136,7 +136,7 @@ def _note(
     return [] if note is None else [note]
 
 
-def outgrown(model: LinkPredictor, graph: KnowledgeGraph) -> list[str]:
+def unknown_names(model: LinkPredictor, graph: KnowledgeGraph) -> list[str]:
     """A warning for every component of a fitted model that does not know all names of the graph."""
     unknown = model.unknown_to(graph) if isinstance(model, Mixture) else {}
     return [

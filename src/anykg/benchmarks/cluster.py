@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from anykg.benchmarks.experiment import Experiment
-from anykg.benchmarks.runs import Tell, at_hand, missing_cells, run_if_missing
+from anykg.benchmarks.runs import Tell, missing_cells, run_if_missing, with_available_graphs
 from anykg.cluster import RETRIES, connected
 
 
@@ -30,7 +30,7 @@ def run_on(
     deadline = None if minutes is None else time.monotonic() + 60 * minutes
     with connected(address, threads=1) as cluster:
         assert cluster is not None
-        available = at_hand(experiment, data_dir)
+        available = with_available_graphs(experiment, data_dir)
 
         def tasks() -> Iterator[tuple[Any, ...]]:
             for cell in missing_cells(available, runs):

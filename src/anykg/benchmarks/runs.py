@@ -51,7 +51,7 @@ def run_all(
 ) -> int:
     """Run the unfinished cells, starting none after `minutes`; returns how many are still missing."""
     deadline = None if minutes is None else time.monotonic() + 60 * minutes
-    experiment = at_hand(experiment, data_dir)
+    experiment = with_available_graphs(experiment, data_dir)
     for cell in experiment.cells():
         if deadline is not None and time.monotonic() > deadline:
             break
@@ -75,7 +75,7 @@ def missing_cells(experiment: Experiment, runs: Path) -> list[Cell]:
     return [c for c in experiment.cells() if not _is_done(experiment, c, folder_of(runs, experiment, c))]
 
 
-def at_hand(experiment: Experiment, data_dir: Path | None) -> Experiment:
+def with_available_graphs(experiment: Experiment, data_dir: Path | None) -> Experiment:
     """The experiment without its optional graphs that are not available."""
     absent = tuple(name for name in experiment.optional if find(get_dataset(name), data_dir) is None)
     return experiment.without(absent)

@@ -15,7 +15,7 @@ from anykg.evaluation.candidates import draw_entities, draw_relations, first_of_
 from anykg.evaluation.protocol import Protocol, Target
 from anykg.evaluation.ranking import rank_among, rank_facts
 from anykg.evaluation.ranks import Ranks
-from anykg.evaluation.scoring import device_of, encode, given, questions_about
+from anykg.evaluation.scoring import device_of, encode, model_arguments, questions_about
 from anykg.evaluation.strata import half_links
 from anykg.graph.graph import COLUMNS, HEAD, RELATION, TAIL, KnowledgeGraph
 from anykg.models.base import LinkPredictor
@@ -67,7 +67,7 @@ def evaluate(
     encoded = encode(model, observed, seed)
     parts: list[tuple[Ranks, np.ndarray]] = []
     for number, column in enumerate(columns):
-        first, second = given(observed, questions_about(triplets, column), column)
+        first, second = model_arguments(observed, questions_about(triplets, column), column)
         facts = triplets[np.lexsort((second, first))]
         negatives = _draw(known, facts, column, task, protocol, seed)
         part = after(progress, number * len(triplets), len(columns) * len(triplets))
@@ -108,7 +108,7 @@ def _draw(
     if not protocol.negatives:
         return None
     random = generator(seed, "candidates", task, COLUMNS[column])
-    first, second = given(known, questions_about(facts, column), column)
+    first, second = model_arguments(known, questions_about(facts, column), column)
     if column != RELATION:
         return draw_entities(known, first, second, protocol.negatives, random)
     distinct = protocol.relations == "distinct-if-possible" and known.num_relations - 1 >= protocol.negatives

@@ -18,13 +18,13 @@ from anykg.evaluation.scoring import (
     SCORES_AT_ONCE,
     Chunk,
     Distinct,
-    consecutive,
+    consecutive_batches,
     deduplicate,
-    given,
     known_answers,
+    model_arguments,
     questions_about,
     score_candidates,
-    scored,
+    scored_chunks,
 )
 from anykg.graph.graph import HEAD, RELATION, TAIL, KnowledgeGraph, Ragged
 from anykg.models.base import LinkPredictor
@@ -103,7 +103,7 @@ def rank_facts(
     tops: list[Best] = []
     stand = np.zeros((len(facts), len(Standing._fields)), np.float32)
     done = 0
-    for chunk in scored(model, graph, distinct.questions, encoded):
+    for chunk in scored_chunks(model, graph, distinct.questions, encoded):
         taken = _mask(known_answers(known, distinct.questions[chunk.rows], column), chunk.scores)
         sizes = starts[chunk.rows + 1] - starts[chunk.rows]
         mine = np.concatenate([by_question[starts[row] : starts[row + 1]] for row in chunk.rows])
@@ -148,7 +148,7 @@ def rank_among(
     questions = questions_about(facts, column)
     parts = []
     done = 0
-    for rows in consecutive(*given(graph, questions, column), negatives.shape[1]):
+    for rows in consecutive_batches(*model_arguments(graph, questions, column), negatives.shape[1]):
         answers = facts[rows, column].astype(np.int64)[:, None]
         columns = np.concatenate([answers, negatives[rows]], axis=1)  # [B, 1 + C]
         missing = columns < 0
@@ -178,7 +178,7 @@ def best_answers(
     """
     distinct = deduplicate(questions)
     parts, done = [], 0
-    for chunk in scored(model, graph, distinct.questions, encoded):
+    for chunk in scored_chunks(model, graph, distinct.questions, encoded):
         parts.append(_best_of(chunk, graph, distinct.questions, k, known=known, limits=limits))
         done += len(chunk.rows)
         progress(done, len(distinct.questions))

@@ -55,7 +55,7 @@ def deduplicate(questions: np.ndarray) -> Distinct:
     return Distinct(distinct, first, which.reshape(-1))
 
 
-def given(graph: KnowledgeGraph, questions: np.ndarray, column: int) -> tuple[np.ndarray, np.ndarray]:
+def model_arguments(graph: KnowledgeGraph, questions: np.ndarray, column: int) -> tuple[np.ndarray, np.ndarray]:
     """The arguments of a model: (head, relation), (tail, relation + R) for heads, or (head, tail) for relations."""
     heads, relations, tails = questions.T
     if column == RELATION:
@@ -65,7 +65,7 @@ def given(graph: KnowledgeGraph, questions: np.ndarray, column: int) -> tuple[np
 
 def known_answers(graph: KnowledgeGraph, questions: np.ndarray, column: int) -> Ragged:
     """The answers to each question that are facts of the graph."""
-    first, second = given(graph, questions, column)
+    first, second = model_arguments(graph, questions, column)
     return graph.relations_between(first, second) if column == RELATION else graph.answers(first, second)
 
 
@@ -81,7 +81,9 @@ def device_of(model: LinkPredictor) -> torch.device:
     return next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
 
 
-def scored(model: LinkPredictor, graph: KnowledgeGraph, questions: np.ndarray, encoded: Any = None) -> Iterator[Chunk]:
+def scored_chunks(
+    model: LinkPredictor, graph: KnowledgeGraph, questions: np.ndarray, encoded: Any = None
+) -> Iterator[Chunk]:
     """Score all candidates of distinct questions [Q, 3], a chunk at a time, in a fixed order.
 
     `encoded` is the model's encoding of the graph, if it was computed before.
@@ -110,7 +112,9 @@ def score_candidates(
 ) -> Tensor:
     """Scores of all candidates, or of the candidates [B, C]; NaN raises `FloatingPointError`."""
     device = device_of(model)
-    ends = [torch.from_numpy(np.ascontiguousarray(part)).to(device) for part in given(graph, questions, column)]
+    ends = [
+        torch.from_numpy(np.ascontiguousarray(part)).to(device) for part in model_arguments(graph, questions, column)
+    ]
     if candidates is not None:
         ends.append(torch.from_numpy(candidates).to(device))
     scores = (model.score_relations if column == RELATION else model.score_tails)(encoded, *ends)
@@ -121,7 +125,7 @@ def score_candidates(
     return scores
 
 
-def consecutive(first: np.ndarray, second: np.ndarray, width: int) -> Iterator[np.ndarray]:
+def consecutive_batches(first: np.ndarray, second: np.ndarray, width: int) -> Iterator[np.ndarray]:
     """Yield batches of consecutive questions that fit in memory; runs of equal questions stay together."""
     size = min(4096, _fitting(width))
     new = (np.diff(first) != 0) | (np.diff(second) != 0)

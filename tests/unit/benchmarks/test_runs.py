@@ -201,7 +201,7 @@ def test_a_graph_that_is_not_here_is_left_out(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setenv("ANYKG_DATA", str(tmp_path))
     columns = {"here": ("atlas",), "absent": ("yago3-10",), "both": ("atlas", "yago3-10")}
     experiment = replace(EXPERIMENT, columns=columns, optional=("yago3-10",))
-    assert list(runs.at_hand(experiment, tmp_path).columns) == ["here"]
+    assert list(runs.with_available_graphs(experiment, tmp_path).columns) == ["here"]
 
 
 def test_a_cell_goes_on_with_the_graph_it_was_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
