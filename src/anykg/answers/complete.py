@@ -115,7 +115,7 @@ class Selection:
 
 
 @dataclass(frozen=True, eq=False)
-class _Found:
+class _Proposals:
     """The best facts so far, best first."""
 
     facts: np.ndarray  # int64 [K, 3]
@@ -123,7 +123,7 @@ class _Found:
     done: int
 
 
-_NOTHING = _Found(np.zeros((0, 3), np.int64), np.zeros(0), 0)
+_NOTHING = _Proposals(np.zeros((0, 3), np.int64), np.zeros(0), 0)
 
 
 class Judging(NamedTuple):
@@ -247,32 +247,34 @@ def _ask(
     subject: Subject,
     judging: Judging,
     asked: np.ndarray,
-    found: _Found,
+    proposals: _Proposals,
     state: Path | None,
     made_for: str,
     cluster: Cluster | None,
     progress: Progress,
-) -> _Found:
+) -> _Proposals:
     """Ask all questions that are not done and keep the best facts; saves to `state`."""
     saved = time.monotonic()
-    slices = [asked[start : start + SLICE] for start in range(found.done, len(asked), SLICE)]
+    slices = [asked[start : start + SLICE] for start in range(proposals.done, len(asked), SLICE)]
     parts = results(propose, subject, [(part,) for part in slices], common=judging, cluster=cluster)
     mirrored = subject.graph.derive(symmetric_relations)
     try:
         for part in slices:
             new = next(parts)
-            found = _merged(found, new["facts"], new["values"], mirrored, judging.pool, found.done + len(part))
-            progress(found.done, len(asked))
+            proposals = _merged(
+                proposals, new["facts"], new["values"], mirrored, judging.pool, proposals.done + len(part)
+            )
+            progress(proposals.done, len(asked))
             if state and time.monotonic() - saved > SAVE_SECONDS:
-                _save(state, found, made_for)
+                _save(state, proposals, made_for)
                 saved = time.monotonic()
     except KeyboardInterrupt as stop:
-        share = f"Stopped after {found.done:,} of {len(asked):,} questions"
+        share = f"Stopped after {proposals.done:,} of {len(asked):,} questions"
         if state is None:
             raise Interrupted(f"{share}; nothing was kept, because there is no state file to resume from.") from stop
-        _save(state, found, made_for)
+        _save(state, proposals, made_for)
         raise Interrupted(f"{share}; run it again to resume.") from stop
-    return found
+    return proposals
 
 
 def propose(subject: Subject, judging: Judging, asked: np.ndarray) -> Arrays:
@@ -294,17 +296,17 @@ def propose(subject: Subject, judging: Judging, asked: np.ndarray) -> Arrays:
 
 
 def _merged(
-    found: _Found, facts: np.ndarray, values: np.ndarray, mirrored: np.ndarray, count: int, done: int
-) -> _Found:
+    proposals: _Proposals, facts: np.ndarray, values: np.ndarray, mirrored: np.ndarray, count: int, done: int
+) -> _Proposals:
     """The best `count` of old and new facts, one of each mirrored pair."""
-    facts, values = np.concatenate([found.facts, facts]), np.concatenate([found.values, values])
+    facts, values = np.concatenate([proposals.facts, facts]), np.concatenate([proposals.values, values])
     order = np.lexsort((facts[:, TAIL], facts[:, RELATION], facts[:, HEAD], -values))
     facts, values = facts[order], values[order]
     turn = mirrored[facts[:, RELATION]] & (facts[:, HEAD] > facts[:, TAIL])
     named = np.where(turn[:, None], facts[:, ::-1], facts)
     _, first = np.unique(named, axis=0, return_index=True)
     keep = np.sort(first)[:count]
-    return _Found(facts[keep], values[keep], done)
+    return _Proposals(facts[keep], values[keep], done)
 
 
 def _seconds(subject: Subject, asked: np.ndarray) -> float:
@@ -323,12 +325,12 @@ def _digest(graph: KnowledgeGraph, model: LinkPredictor, pool: int, asked: np.nd
     return blake2b(text.encode() + asked.tobytes(), digest_size=16).hexdigest()
 
 
-def _save(path: Path, found: _Found, made_for: str) -> None:
+def _save(path: Path, proposals: _Proposals, made_for: str) -> None:
     with atomic_path(path) as temporary, temporary.open("wb") as file:
-        np.savez(file, facts=found.facts, values=found.values, done=found.done, made_for=made_for)
+        np.savez(file, facts=proposals.facts, values=proposals.values, done=proposals.done, made_for=made_for)
 
 
-def _load(path: Path | None, made_for: str) -> _Found | None:
+def _load(path: Path | None, made_for: str) -> _Proposals | None:
     """The state of an earlier run, if it was for the same work."""
     if path is None or not path.exists():
         return None
@@ -336,6 +338,6 @@ def _load(path: Path | None, made_for: str) -> _Found | None:
         with np.load(path, allow_pickle=False) as kept:
             if str(kept["made_for"]) != made_for:
                 return None
-            return _Found(kept["facts"], kept["values"], int(kept["done"]))
+            return _Proposals(kept["facts"], kept["values"], int(kept["done"]))
     except (OSError, ValueError, KeyError, EOFError, BadZipFile):
         return None

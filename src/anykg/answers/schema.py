@@ -101,10 +101,16 @@ def _table(rows: tuple[RelationSchema, ...]) -> Table:
         table.add_column(name, justify="right" if name == "facts" else "left", overflow="fold")
     for row in rows:
         holds = [f"{s.holds}{' ' + s.other if s.other else ''} ({s.support:,} of {s.cases:,})" for s in row.statements]
-        cells = (row.relation, f"{row.facts:,}", "\n".join(holds), _told(row.head_kinds), _told(row.tail_kinds))
+        cells = (
+            row.relation,
+            f"{row.facts:,}",
+            "\n".join(holds),
+            _kinds_text(row.head_kinds),
+            _kinds_text(row.tail_kinds),
+        )
         table.add_row(*(Text(printable(cell, lines=True)) for cell in cells))
     return table
 
 
-def _told(kinds: tuple[KindShare, ...]) -> str:
+def _kinds_text(kinds: tuple[KindShare, ...]) -> str:
     return "\n".join(f"{kind.kind} {kind.share:.0%}" for kind in kinds)

@@ -81,7 +81,9 @@ def triplet_distances(
             if directed:
                 rows = rows[along[rows]]
             rows = rows[graph.contains(triplets[rows])]
-        distances[rows] = _mended(graph, starts[rows], ends[rows], directed, bound, alone=leave_out == "triplet")
+        distances[rows] = _without_own_edge(
+            graph, starts[rows], ends[rows], directed, bound, alone=leave_out == "triplet"
+        )
         if not directed:
             back = there
             break
@@ -128,7 +130,7 @@ def distance_table(graph: KnowledgeGraph, directed: bool) -> np.ndarray | None:
         return graph.derive(_table, directed)
     if size > LARGE_TABLE_BYTES or graph.derive(_searches, directed)[0] < graph.num_entities:
         return None
-    return graph.derive(_table_if_there_is_room, directed)
+    return graph.derive(_table_if_it_fits, directed)
 
 
 def _table(graph: KnowledgeGraph, directed: bool) -> np.ndarray:
@@ -136,7 +138,7 @@ def _table(graph: KnowledgeGraph, directed: bool) -> np.ndarray:
     return multi_source_bfs(edges.offsets, edges.neighbours, np.arange(graph.num_entities))
 
 
-def _table_if_there_is_room(graph: KnowledgeGraph, directed: bool) -> np.ndarray | None:
+def _table_if_it_fits(graph: KnowledgeGraph, directed: bool) -> np.ndarray | None:
     return _table(graph, directed) if graph.num_entities**2 <= psutil.virtual_memory().available / 4 else None
 
 
@@ -164,7 +166,7 @@ def _searched(
     return distances[0], distances[1] if directed else distances[0]
 
 
-def _mended(
+def _without_own_edge(
     graph: KnowledgeGraph, starts: np.ndarray, ends: np.ndarray, directed: bool, limit: int, *, alone: bool
 ) -> np.ndarray:
     """Distances [B] of adjacent pairs without their edge; with `alone`, only where one fact is behind the edge."""

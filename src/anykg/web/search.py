@@ -27,7 +27,7 @@ KEPT_QUERIES, KEPT_MATCHES = 256, 4_000_000
 WORD_BREAKS = r"[\s_\-/#:.,()'\"|]"
 
 
-class Found(NamedTuple):
+class Page(NamedTuple):
     """One page of matches."""
 
     ids: np.ndarray  # int32 [M]
@@ -58,7 +58,7 @@ class SearchIndex:
         self._kept: OrderedDict[str, tuple[np.ndarray, bool]] = OrderedDict()
         self._kept_matches = 0
 
-    def search(self, query: str, *, offset: int = 0, limit: int = 20) -> Found:
+    def search(self, query: str, *, offset: int = 0, limit: int = 20) -> Page:
         """Matches number `offset` to `offset + limit`; an empty query lists everything, most facts first."""
         wanted = folded(query.strip()[:LONGEST_QUERY])
         with self._guard:
@@ -70,7 +70,7 @@ class SearchIndex:
             kept = matches.astype(np.int32), similar
             self._keep(wanted, kept)
         ids, similar = kept
-        return Found(ids[offset : offset + limit], len(ids), similar)
+        return Page(ids[offset : offset + limit], len(ids), similar)
 
     def _keep(self, wanted: str, kept: tuple[np.ndarray, bool]) -> None:
         """Cache the matches of a query, and evict the least recently used queries."""

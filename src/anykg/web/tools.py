@@ -174,10 +174,10 @@ class Toolbox:
         fact = self._fact(head, relation, tail)
         why = reasons.explain(served.graph, served.model, fact)
         paths = [
-            {"path": " ; ".join(_told(one) for one in path["facts"]), "effect": _round(path["effect"])}
+            {"path": " ; ".join(_fact_text(one) for one in path["facts"]), "effect": _round(path["effect"])}
             for path in why["paths"]
         ]
-        singles = [{"fact": _told(one), "effect": _round(one["effect"])} for one in why["facts"]]
+        singles = [{"fact": _fact_text(one), "effect": _round(one["effect"])} for one in why["facts"]]
         return {
             "probability": _round(why["probability"]),
             "in_graph": why["known"],
@@ -248,7 +248,7 @@ class Toolbox:
         return _round(trust["first"]) if short else trust["sentence"]
 
 
-def _told(fact: dict[str, Any]) -> str:
+def _fact_text(fact: dict[str, Any]) -> str:
     return " ".join(fact[column]["label"] for column in asking.COLUMNS)
 
 

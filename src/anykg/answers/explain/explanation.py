@@ -81,7 +81,7 @@ def explain(
         tried = important_paths(model, near.graph, near.triplet)
         found = [
             replace(path, facts=near.in_whole(path.facts), nodes=tuple(near.entities[list(path.nodes)].tolist()))
-            for path in _telling(model, near.graph, near.triplet, tried, paths)
+            for path in _effective_paths(model, near.graph, near.triplet, tried, paths)
         ]
     implied = matches(model, rest, asked, clauses)
     reasons = np.concatenate([np.empty((0, 3), np.int64), *(part.facts for part in (found or implied))])
@@ -118,7 +118,7 @@ def nearby(graph: KnowledgeGraph, triplet: np.ndarray, reasons: np.ndarray, rand
     return facts
 
 
-def _telling(
+def _effective_paths(
     model: LinkPredictor, graph: KnowledgeGraph, triplet: np.ndarray, tried: list[Path], count: int
 ) -> list[Path]:
     """Up to `count` of the paths, each the one whose removal then lowers the score most; at least one, if there is any.
