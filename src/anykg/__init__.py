@@ -69,8 +69,8 @@ def __getattr__(name: str) -> Any:
     if name not in _LAZY:
         raise AttributeError(f"module 'anykg' has no attribute {name!r}")
     module, _, attribute = _LAZY[name].partition(":")
-    found = import_module(module)
-    return getattr(found, attribute) if attribute else found
+    loaded = import_module(module)
+    return getattr(loaded, attribute) if attribute else loaded
 
 
 def __dir__() -> list[str]:

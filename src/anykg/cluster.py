@@ -123,8 +123,8 @@ class Cluster:
         strategy = self.ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
         look = self.ray.remote(num_cpus=0, max_retries=RETRIES)(_is_there)
         nodes = [node["NodeID"] for node in self.ray.nodes() if node["Alive"]]
-        found = [look.options(scheduling_strategy=strategy(node, soft=True)).remote(shared) for node in nodes]
-        if all(self.ray.get(found)):
+        visible = [look.options(scheduling_strategy=strategy(node, soft=True)).remote(shared) for node in nodes]
+        if all(self.ray.get(visible)):
             return shared
         checksum = blake2b(digest_size=16)
         with path.open("rb") as file:
@@ -194,11 +194,11 @@ def connected(cluster: Cluster | str | None, threads: int | None = None) -> Iter
         import torch
 
         threads = torch.get_num_threads()
-    found = Cluster(cluster, threads)
+    connection = Cluster(cluster, threads)
     try:
-        yield found
+        yield connection
     finally:
-        found.close()
+        connection.close()
 
 
 def _is_there(shared: SharedFile) -> bool:

@@ -1,4 +1,4 @@
-"""Say when numba compiles kernels, which happens once for an installation.
+"""Tell the user when numba compiles kernels, which happens once per installation.
 
 numba is imported by the modules with kernels only. `announce` does not import it: it waits until something else does.
 Kernels that were compiled before are loaded from numba's cache: `__pycache__` beside the source or, where that cannot
@@ -16,12 +16,12 @@ from types import ModuleType
 from typing import Any
 
 SECONDS = {"anykg.models.nbf": 10, "anykg.rules": 20, "anykg.models.isdea": 20, "anykg.models.ingram": 20}
-"""About how long the kernels of a package take that a command needs; others take a few seconds."""
+"""Approximate compile times of packages in seconds; the others take a few seconds."""
 A_FEW = 5
 
 
 class Compiled:
-    """What was compiled so far in this process."""
+    """The packages compiled so far in this process."""
 
     def __init__(self, tell: Callable[[str], None]) -> None:
         self.tell = tell
@@ -32,7 +32,7 @@ class Compiled:
         self._since = 0.0
 
     def start(self, module: str) -> None:
-        """A kernel of a module is being compiled, perhaps for another that calls it."""
+        """Handle the start of a compilation, possibly on behalf of a kernel that calls this one."""
         self._depth += 1
         if self._depth > 1:
             return
@@ -44,7 +44,7 @@ class Compiled:
             self.tell(f"Compiling {package}, once, about {seconds} s; `anykg warm-up` does it ahead.")
 
     def end(self) -> None:
-        """The kernel is compiled."""
+        """Handle the end of a compilation."""
         self._depth -= 1
         if self._depth == 0:
             self.kernels += 1

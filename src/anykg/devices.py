@@ -1,4 +1,4 @@
-"""Where to compute, by name."""
+"""Torch devices by name."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from anykg.errors import SettingError
 
 
 def device_named(name: str) -> torch.device:
-    """The device called `name` (cpu, cuda, cuda:1, mps), which must be there."""
+    """The device called `name` (cpu, cuda, cuda:1, mps), which must be available."""
     try:
         device = torch.device(name)
         torch.zeros(1, device=device)

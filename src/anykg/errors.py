@@ -56,7 +56,7 @@ class CheckpointError(InputError):
 
 
 class UnknownName(InputError):
-    """A name that is not there, with the nearest ones that are; `others` counts further unknown names."""
+    """A name that does not exist, with the closest ones that do; `others` counts further unknown names."""
 
     def __init__(self, kind: str, name: str, near: Sequence[str] = (), others: int = 0) -> None:
         hint = f" Did you mean {' or '.join(repr(n) for n in near)}?" if near else ""

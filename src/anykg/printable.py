@@ -1,4 +1,4 @@
-r"""Text from files, made safe to print: a name must not steer the terminal that shows it.
+r"""Escape text from files before printing, so that a name cannot control the terminal.
 
 >>> printable("red \x1b[31m")
 'red \\x1b[31m'

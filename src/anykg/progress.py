@@ -1,4 +1,4 @@
-"""The one progress callback: called with (done, total) while long work goes on.
+"""The progress callback of all long-running functions, called with (done, total).
 
 >>> calls = []
 >>> part = after(lambda done, total: calls.append((done, total)), 10, 30)
@@ -16,7 +16,7 @@ Progress = Callable[[int, int], None]
 
 
 def ignore(done: int, total: int) -> None:
-    """Report to nobody."""
+    """Do nothing."""
 
 
 def after(progress: Progress, before: int, total: int) -> Progress:

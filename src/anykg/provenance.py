@@ -1,4 +1,4 @@
-"""What a result was made with: versions and commit."""
+"""The provenance of a result: package versions and commit."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ PACKAGES = ("anykg", "torch", "numpy", "numba", "torch-geometric")
 
 
 def provenance() -> dict[str, str]:
-    """Versions of what computes, and the commit of the source tree (`-dirty` if it was changed since)."""
-    found = {"python": platform.python_version()}
+    """Versions of the libraries that compute, and the commit of the source tree (`-dirty` if it was changed since)."""
+    versions = {"python": platform.python_version()}
     for name in PACKAGES:
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:  # an optional extra
             continue
-    return found | {"commit": commit()}
+    return versions | {"commit": commit()}
 
 
 def commit() -> str:
@@ -27,7 +27,7 @@ def commit() -> str:
     git = ["git", "-C", str(here.parent)]
     describe = ["describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
     try:
-        # A package installed below somebody's repository is not part of it.
+        # A package installed inside an unrelated repository is not part of it.
         subprocess.run([*git, "ls-files", "--error-unmatch", here.name], capture_output=True, check=True, timeout=10)
         return subprocess.run([*git, *describe], capture_output=True, text=True, check=True, timeout=10).stdout.strip()
     except (OSError, subprocess.SubprocessError):

@@ -1,4 +1,4 @@
-"""Share the tasks of a compiled loop among threads: whoever is free takes the next one.
+"""Distribute the tasks of a compiled loop over threads: a free thread takes the next one.
 
 A kernel for `threads.spread` gets a counter first and takes its tasks from it:
 
@@ -25,7 +25,7 @@ from numba.extending import intrinsic
 
 @intrinsic
 def take(typing: Any, counter: Any) -> Any:
-    """Add one to the counter int64 [1], and return what it was, in one step for all threads."""
+    """Atomically add one to the counter int64 [1] and return its previous value."""
 
     def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         data = context.make_array(signature.args[0])(context, builder, arguments[0]).data

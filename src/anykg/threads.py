@@ -26,7 +26,7 @@ _KERNEL_THREADS: ContextVar[int | None] = ContextVar("kernel threads", default=N
 
 
 def wait_briefly() -> None:
-    """Let torch's threads spin for microseconds when they wait for one another; no effect once torch is loaded.
+    """Make torch's threads spin for microseconds only while they wait for each other; no effect once torch is loaded.
 
     By default they spin for milliseconds. If another program needs a processor, the thread they wait for may be the one
     they keep from running. Not to spin at all would make short operations half as fast on an idle machine.
@@ -54,7 +54,7 @@ def spread(kernel: Callable[..., object], *arguments: object) -> None:
 
 
 def num_threads() -> int:
-    """On how many threads `spread` runs: as many as both NUMBA_NUM_THREADS and torch allow, or as `threads` says."""
+    """The number of threads of `spread`: the smaller of NUMBA_NUM_THREADS and torch's, unless `threads` sets it."""
     import numba
 
     chosen = _KERNEL_THREADS.get()
@@ -66,7 +66,7 @@ def num_threads() -> int:
 
 @cache
 def _pool() -> ThreadPoolExecutor:
-    """Threads beside the one that calls `spread`."""
+    """Worker threads, in addition to the one that calls `spread`."""
     return ThreadPoolExecutor(max((os.cpu_count() or 1) - 1, 1), thread_name_prefix="kernel")
 
 
@@ -105,11 +105,11 @@ def _kernels(count: int) -> list[tuple[Any, Any]]:
 
 
 def _blas(count: int) -> list[tuple[Any, Any]]:
-    found = []
+    controllers = []
     for library in _scipy_blas():
-        found.append((library.set_num_threads, library.get_num_threads()))
+        controllers.append((library.set_num_threads, library.get_num_threads()))
         library.set_num_threads(count)
-    return found
+    return controllers
 
 
 @cache

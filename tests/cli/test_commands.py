@@ -137,12 +137,12 @@ def test_unknown_names_get_suggestions(facts: Path, tmp_path: Path) -> None:
 def test_reproduce_a_cell_and_report(tmp_path: Path) -> None:
     if find(get_dataset("EN-FR")) is None:
         pytest.skip("PediaTypes is not here")
-    places = ["--results", tmp_path / "results"]
+    results = ["--results", tmp_path / "results"]
     part = ["--models", "random", "--tasks", "EN-FR", "--seeds", 1, "--runs", tmp_path / "runs"]
-    printed = call("reproduce", "pediatypes", *part, *places)
+    printed = call("reproduce", "pediatypes", *part, *results)
     assert "random EN-FR seed 0: node Hits@10" in printed
-    assert call("reproduce", "pediatypes", *part, *places).startswith("Tables: ")  # nothing is run again
-    call("reproduce", "report", *places, "--page", tmp_path / "page.md")
+    assert call("reproduce", "pediatypes", *part, *results).startswith("Tables: ")  # nothing is run again
+    call("reproduce", "report", *results, "--page", tmp_path / "page.md")
     assert "- random: 1 of 5 seeds of EN-FR." in (tmp_path / "page.md").read_text()
     assert (tmp_path / "results" / "scaling" / "table.md").exists()
     assert "it has art, award" in errors("reproduce", "wikitopics", "--tasks", "arts")

@@ -84,7 +84,7 @@ def test_kinds_of_models_are_told_from_trained_ones() -> None:
 def test_a_split_that_would_be_empty_is_refused(tmp_path: Path) -> None:
     facts = tmp_path / "facts.tsv"
     facts.write_text("a\tr\tb\nb\tr\tc\n")
-    said = errors("data", "split", facts, "--kind", "transductive", "--out", tmp_path / "task")
-    assert "would be empty" in said
+    message = errors("data", "split", facts, "--kind", "transductive", "--out", tmp_path / "task")
+    assert "would be empty" in message
     assert not (tmp_path / "task").exists()
     assert "has no test facts" in errors("evaluate", "random", facts)

@@ -30,7 +30,7 @@ def test_a_look_up_model_does_not_find_its_targets() -> None:
     graph = random_graph(20, 3, 60)
     rows = torch.from_numpy(np.stack([graph.triplets, graph.triplets], axis=1).astype(np.int64))[:10]
     rows[:, 1] = torch.from_numpy(graph.triplets[20:30].astype(np.int64))  # facts that are no targets stay
-    rows[5:, 0] = torch.from_numpy(graph.inverted(rows[5:, 0].numpy()))  # told from the other end
+    rows[5:, 0] = torch.from_numpy(graph.inverted(rows[5:, 0].numpy()))  # in the opposite direction
     scores = LookUp().training_scores(graph, rows, seed=0)
     assert scores.tolist() == [[0.0, 1.0]] * 10
     more = torch.from_numpy(graph.triplets[:30].astype(np.int64))

@@ -57,8 +57,8 @@ def oxigraph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     if not command.is_file():
         pytest.skip("the oxigraph server is not installed")
     port = free_port()
-    place = ["--location", tmp_path_factory.mktemp("oxigraph"), "--bind", f"127.0.0.1:{port}"]
-    process = subprocess.Popen([command, "serve", *place], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    options = ["--location", tmp_path_factory.mktemp("oxigraph"), "--bind", f"127.0.0.1:{port}"]
+    process = subprocess.Popen([command, "serve", *options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     wait_for(port, process)
     yield f"127.0.0.1:{port}"
     stop(process)

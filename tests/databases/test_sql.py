@@ -143,12 +143,12 @@ def test_a_connection_that_breaks_in_mid_read_is_said(postgresql: str) -> None:
 
 
 def test_rows_stream_in_parts(postgresql: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[tuple[int, int]] = []
+    calls: list[tuple[int, int]] = []
     query = "SELECT i, i % 3, i + 1 FROM generate_series(1, 250000) i"
     graph, report = read_with_report(
         f"postgresql://tester:{PASSWORD}@{postgresql}/postgres",
         query=query,
-        progress=lambda done, total: told.append((done, total)),
+        progress=lambda done, total: calls.append((done, total)),
     )
     assert (len(graph), graph.num_relations, report.triplets) == (250_000, 3, 250_000)
-    assert [done for done, _ in told] == [100_000, 200_000, 250_000]
+    assert [done for done, _ in calls] == [100_000, 200_000, 250_000]

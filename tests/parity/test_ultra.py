@@ -42,8 +42,8 @@ def test_scores_and_ranks_are_the_published_ones(model, case, path, monkeypatch)
     if path == "reference":
         monkeypatch.setattr(fast, "kernels_apply", lambda states: False)
     columns = graph.entities.ids(golden["entities"])
-    place = np.empty(graph.num_entities, np.int64)
-    place[columns] = np.arange(len(columns))
+    row_of = np.empty(graph.num_entities, np.int64)
+    row_of[columns] = np.arange(len(columns))
     heads, tails = (torch.tensor(graph.entities.ids(golden[k])).long() for k in ("head", "tail"))
     relations = torch.tensor(graph.relations.ids(golden["relation"])).long()
     encoded = model.encode(graph)
@@ -53,5 +53,5 @@ def test_scores_and_ranks_are_the_published_ones(model, case, path, monkeypatch)
     ):
         scores = model.score_tails(encoded, start, relations + shift).numpy()[:, columns]
         np.testing.assert_allclose(scores, expected, atol=1e-3)
-        answers = place[answers.numpy()]
+        answers = row_of[answers.numpy()]
         assert (answer_ranks(scores, answers) == answer_ranks(expected, answers)).all()

@@ -17,24 +17,24 @@ Outcome = tuple[int, ...]
 """An embedding Z [N, R, N] of whole numbers, flattened so that it can be counted."""
 
 
-def embed(graph: KnowledgeGraph, places: np.ndarray, kinds: np.ndarray) -> np.ndarray:
-    """A positional embedding: what a triplet looks like where entities and relations stand at given places.
+def embed(graph: KnowledgeGraph, positions: np.ndarray, kinds: np.ndarray) -> np.ndarray:
+    """A positional embedding: what a triplet looks like where entities and relations are at given positions.
 
-    Not equivariant: it reads the places. Z[i, k, j] mixes them with the graph.
+    Not equivariant: it reads the positions. Z[i, k, j] mixes them with the graph.
     """
     found = adjacency(graph)
     weight = found.sum((0, 1)) + 1  # facts that arrive, so that Z depends on the graph
-    z = 100 * places[:, None, None] + 10 * kinds[None, :, None] + places[None, None, :]
+    z = 100 * positions[:, None, None] + 10 * kinds[None, :, None] + positions[None, None, :]
     return (1 + found) * z * weight[:, None, None]
 
 
 def distribution(graph: KnowledgeGraph, biased: bool = False) -> dict[Outcome, Fraction]:
-    """p(Z | A), exactly: places are a uniform permutation, or one that prefers the identity."""
+    """p(Z | A), exactly: positions are a uniform permutation, or one that prefers the identity."""
     n, r = graph.num_entities, graph.num_relations
     mass: Counter[Outcome] = Counter()
-    for places, kinds in product(permutations(range(n)), permutations(range(r))):
-        weight = 2 if biased and places == tuple(range(n)) else 1
-        mass[tuple(embed(graph, np.array(places), np.array(kinds)).ravel())] += weight
+    for positions, kinds in product(permutations(range(n)), permutations(range(r))):
+        weight = 2 if biased and positions == tuple(range(n)) else 1
+        mass[tuple(embed(graph, np.array(positions), np.array(kinds)).ravel())] += weight
     total = sum(mass.values())
     return {outcome: Fraction(count, total) for outcome, count in mass.items()}
 
@@ -66,8 +66,8 @@ def test_definition_2_7_biased_positions_are_not() -> None:
 
 
 def test_definition_2_7_a_single_draw_is_permutation_sensitive() -> None:
-    places, kinds = np.arange(3), np.arange(2)
-    assert not close(act(p, t, embed(BENT, places, kinds)), embed(BENT_BY.image, places, kinds))
+    positions, kinds = np.arange(3), np.arange(2)
+    assert not close(act(p, t, embed(BENT, positions, kinds)), embed(BENT_BY.image, positions, kinds))
 
 
 @settings(max_examples=40)

@@ -29,7 +29,7 @@ def with_inverses(tau: np.ndarray) -> np.ndarray:
     return np.concatenate([tau, tau + len(tau)])
 
 
-def placed(values: np.ndarray, order: np.ndarray) -> np.ndarray:
+def permuted(values: np.ndarray, order: np.ndarray) -> np.ndarray:
     """Rows moved with what they belong to."""
     moved = np.empty_like(values)
     moved[order] = values
@@ -64,7 +64,7 @@ def test_lemma_3_2_coupled_draws_agree(renamed: Renamed, seed: int) -> None:
     model = build("ingram", graph)
     entities, relations = inputs(graph, seed)
     before = from_inputs(model, graph, entities, relations)
-    after = from_inputs(model, image, placed(entities, phi), placed(relations, with_inverses(tau)))
+    after = from_inputs(model, image, permuted(entities, phi), permuted(relations, with_inverses(tau)))
     assert close(act(phi, tau, before), after)
 
 

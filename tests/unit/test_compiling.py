@@ -28,10 +28,10 @@ def test_compiling_is_told_once_and_done_once_where_the_installation_cannot_be_w
     paths = os.pathsep.join([str(tmp_path), *sys.path])
     environment = os.environ | {"PYTHONPATH": paths, "XDG_CACHE_HOME": str(tmp_path / "cache")}
     environment.pop("NUMBA_CACHE_DIR", None)
-    told = [
+    outputs = [
         subprocess.run([sys.executable, "-c", USE], env=environment, capture_output=True, text=True, check=True).stdout
         for _ in range(2)
     ]
-    assert told[0] == "Compiling kernel, once, about 5 s; `anykg warm-up` does it ahead.\n2\n"
-    assert told[1] == "0\n"
+    assert outputs[0] == "Compiling kernel, once, about 5 s; `anykg warm-up` does it ahead.\n2\n"
+    assert outputs[1] == "0\n"
     assert list((tmp_path / "cache").rglob("*.nbi"))

@@ -137,7 +137,7 @@ def test_a_hundred_megabytes_are_refused_without_being_held(server: Running) -> 
     assert memory(server) - before < 150
 
 
-def test_clients_that_leave_free_their_place(server: Running) -> None:
+def test_clients_that_leave_free_their_slot(server: Running) -> None:
     where = urlsplit(server.root)
     body = b'{"head": "Kosovo", "relation": "borders", "tail": "Albania"}'
     request = (

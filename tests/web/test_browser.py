@@ -157,9 +157,9 @@ def test_expand_collapse_and_undo(page: Any, server: Running) -> None:
     show(page, server, view="explore", at="Kosovo")
     until(page, "window.anykgDrawing && window.anykgDrawing.nodes().length > 3")
     before = page.evaluate("window.anykgDrawing.nodes().length")
-    place = page.evaluate("window.anykgDrawing.getElementById('Albania').renderedPosition()")
+    position = page.evaluate("window.anykgDrawing.getElementById('Albania').renderedPosition()")
     box = page.locator(".canvas").bounding_box()
-    page.mouse.click(box["x"] + place["x"], box["y"] + place["y"])
+    page.mouse.click(box["x"] + position["x"], box["y"] + position["y"])
     until(page, f"window.anykgDrawing.nodes().length > {before}")
     assert "open=" in page.url
     page.get_by_role("button", name="Undo").click()

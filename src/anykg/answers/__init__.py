@@ -1,1 +1,1 @@
-"""What a graph does not say: questions and answers by name, facts worth adding, and how far to trust them."""
+"""The functions of the public API: questions and answers by name, missing facts, and how far to trust them."""

@@ -1,4 +1,4 @@
-"""The best answers to many questions, asked a slice at a time, here or on a cluster."""
+"""The best answers to many questions, computed in slices, locally or on a cluster."""
 
 from __future__ import annotations
 
@@ -9,20 +9,21 @@ import numpy as np
 from anykg.answers.calibration_cache import digest_of
 from anykg.answers.work import SLICE, Arrays, Store, Subject, results
 from anykg.cluster import Cluster
-from anykg.evaluation.ranking import Best, Limits, deduplicate, in_order
+from anykg.evaluation.ranking import Best, Limits, in_order
 from anykg.evaluation.reading import budget_of
+from anykg.evaluation.scoring import deduplicate
 from anykg.graph.graph import HEAD, RELATION, TAIL
 from anykg.progress import Progress, after, ignore
 
 
 class Asked(NamedTuple):
-    """How the questions of all slices are asked."""
+    """Settings shared by all slices of the questions."""
 
     k: int
     known: bool
     limits: Limits
     hidden: np.ndarray | None
-    """Rows of facts that are hidden."""
+    """Rows of the hidden facts."""
 
 
 def ask_many(
@@ -39,7 +40,7 @@ def ask_many(
     """As `best_answers` of the subject, without the facts at rows `hidden`, with slices of the questions as parts."""
     distinct = deduplicate(questions)
     order = asking_order(distinct.questions)
-    if budget_of(subject.graph, subject.budget, subject.model) is not None:  # those about an entity share what is read
+    if budget_of(subject.graph, subject.budget, subject.model) is not None:  # group by entity, which share what is read
         order = order[np.lexsort(np.sort(distinct.questions[order][:, [HEAD, TAIL]], axis=1).T[::-1])]
     slices = [order[start : start + SLICE] for start in range(0, len(order), SLICE)]
     parts = [(distinct.questions[rows],) for rows in slices]
@@ -49,14 +50,14 @@ def ask_many(
         whom = subject.graph.digest, digest_of(subject.model), subject.budget
         store = Store("ask", *whom, k, known, *vars(limits).values(), hidden, questions)
     answers = results(best_part, subject, parts, common=common, cluster=cluster, store=store)
-    found, done = [], 0
+    renumbered, done = [], 0
     for rows in slices:
         subject.progress = after(progress, done, len(order))
         best = Best(**next(answers))
-        found.append(best._replace(questions=rows[best.questions]))
+        renumbered.append(best._replace(questions=rows[best.questions]))
         done += len(rows)
         progress(done, len(order))
-    return in_order(found, distinct)
+    return in_order(renumbered, distinct)
 
 
 def best_part(subject: Subject, asked: Asked, questions: np.ndarray) -> Arrays:

@@ -1,8 +1,8 @@
-"""Which known facts does the rest of the graph contradict?
+"""Find known facts that the rest of the graph contradicts.
 
 Every fact is hidden once and judged by the others (`answers.plausibility`). The least plausible ones are listed with a
-reason: a property of the relation that the fact violates (`graph.schema`), an entity of an unusual kind, or how far
-down its end stands among the answers the rest of the graph predicts; and with what was expected instead.
+reason: a property of the relation that the fact violates (`graph.schema`), an entity of an unusual kind, or a low rank
+among the answers that the rest of the graph predicts; and with the answer that was expected instead.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ NEGATIVES = 3_000
 RARE_KIND = 0.05
 """Share of the entities at an end below which a kind is unusual there."""
 FAR_DOWN = 10
-"""Rank beyond which an answer is unexpected, where there is another reason besides."""
+"""Rank beyond which an answer is unexpected, if there is another reason too."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -51,7 +51,7 @@ class Audit(Result):
 
     frame: pl.DataFrame
     log_odds: np.ndarray
-    """Of all facts of the graph, in its order."""
+    """The plausibility of all facts of the graph, in its order."""
     seconds: float
 
     def to_polars(self) -> pl.DataFrame:
@@ -114,18 +114,18 @@ def audit(
     if epochs is not None:
         effort = Effort(None, None, NEGATIVES, epochs)
     with connected(cluster) as workers:
-        found = plausibility(loaded, folds=folds, effort=effort, seed=seed, cluster=workers, progress=progress)
-    order = np.argsort(found.log_odds, kind="stable")
+        judged = plausibility(loaded, folds=folds, effort=effort, seed=seed, cluster=workers, progress=progress)
+    order = np.argsort(judged.log_odds, kind="stable")
     if relations is not None:
         order = order[np.isin(loaded.triplets[order, RELATION], look_up(loaded.relations, relations))]
-    frame = _table(loaded, found, order[:count])
+    frame = _table(loaded, judged, order[:count])
     return Audit(
-        command="audit", graph=info, frame=frame, log_odds=found.log_odds, seconds=time.perf_counter() - started
+        command="audit", graph=info, frame=frame, log_odds=judged.log_odds, seconds=time.perf_counter() - started
     )
 
 
 def default_minutes(graph: KnowledgeGraph) -> float:
-    """The time an audit takes unless told otherwise: 1 minute, and 1 more for every 15,000 facts, up to 20."""
+    """The default time of an audit: 1 minute, and 1 more for every 15,000 facts, up to 20."""
     return min(1 + len(graph) / 15_000, 20.0)
 
 
@@ -155,7 +155,7 @@ def _table(graph: KnowledgeGraph, found: Plausibility, rows: np.ndarray) -> pl.D
 
 
 class _Reasons:
-    """Says in words what is wrong with a fact."""
+    """Describes what is wrong with a fact."""
 
     def __init__(self, graph: KnowledgeGraph) -> None:
         self.graph = graph
@@ -166,14 +166,14 @@ class _Reasons:
 
     def of(self, fact: np.ndarray, ranks: np.ndarray, expected: np.ndarray) -> str:
         """One or more sentences without a full stop, joined by semicolons."""
-        told = [*self._violations(fact), *self._unusual_kinds(fact)]
-        unexpected = 1 if not told else FAR_DOWN  # without another reason, any better answer is one
+        reasons = [*self._violations(fact), *self._unusual_kinds(fact)]
+        unexpected = 1 if not reasons else FAR_DOWN  # without another reason, any better answer is one
         for side, column, what in ((0, TAIL, "tail"), (1, HEAD, "head")):
             if ranks[side] > unexpected and expected[side] != NO_BETTER:
                 other = self.graph.entities.label(int(expected[side]))
                 own = self.graph.entities.label(int(fact[column]))
-                told.append(f"{own} is number {ranks[side]:,.0f} of the {what}s expected; the first is {other}")
-        return "; ".join(told) or "little else in the graph supports it"
+                reasons.append(f"{own} is number {ranks[side]:,.0f} of the {what}s expected; the first is {other}")
+        return "; ".join(reasons) or "little else in the graph supports it"
 
     def _violations(self, fact: np.ndarray) -> list[str]:
         head, relation, tail = (int(part) for part in fact)
@@ -181,12 +181,12 @@ class _Reasons:
         facts, links = int(counts.facts[relation]), int(counts.facts[relation] - counts.loops[relation])
         if facts < FEWEST:
             return []
-        told = []
+        reasons = []
         if head == tail and counts.loops[relation] <= max(1.0, (1 - IRREFLEXIVE) * facts):
-            told.append(f"{label} joins an entity to itself in {counts.loops[relation]:,} of {facts:,} facts")
+            reasons.append(f"{label} joins an entity to itself in {counts.loops[relation]:,} of {facts:,} facts")
         backwards = head != tail and bool(self.graph.contains(np.array([tail, relation, head])))
         if backwards and (self.one_way[relation] or counts.mutual[relation] <= max(2.0, 0.05 * links)):
-            told.append(
+            reasons.append(
                 f"the opposite is known too, and in {links - counts.mutual[relation]:,} of {links:,} facts {label} "
                 "goes one way"
             )
@@ -198,27 +198,27 @@ class _Reasons:
             if len(others) > 1 and all_of[relation] >= FEWEST and single[relation] >= FUNCTIONAL * all_of[relation]:
                 other = next(int(entity) for entity in others if entity != end)
                 what = "tail" if kind == relation else "head"
-                told.append(
+                reasons.append(
                     f"{single[relation]:,} of {all_of[relation]:,} have one {what}, but "
                     f"{self.graph.entities.label(start)} also has {self.graph.entities.label(other)}"
                 )
-        return told
+        return reasons
 
     def _unusual_kinds(self, fact: np.ndarray) -> list[str]:
-        told = []
+        reasons = []
         for column, what in ((HEAD, "heads"), (TAIL, "tails")):
             shares = self._kinds_at(int(fact[RELATION]), column)
             kind = int(self.kinds.of_entity[fact[column]])
             if kind >= 0 and shares.sum() >= FEWEST and shares[kind] <= max(1.0, RARE_KIND * shares.sum()):
                 usual = int(shares.argmax())
-                told.append(
+                reasons.append(
                     f"{self.graph.entities.label(int(fact[column]))} is a {self.kinds.names[kind]}, and "
                     f"{shares[usual] / shares.sum():.0%} of the {what} are a {self.kinds.names[usual]}"
                 )
-        return told
+        return reasons
 
     def _kinds_at(self, relation: int, column: int) -> np.ndarray:
-        """How many entities of each kind stand at an end."""
+        """How many entities of each kind occur at an end."""
         key = (relation, column)
         if key not in self.shares:
             at = np.unique(self.graph.triplets[self.graph.triplets[:, RELATION] == relation, column])

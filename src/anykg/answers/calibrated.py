@@ -1,4 +1,4 @@
-"""The calibration that turns the scores of a model on a graph into probabilities: stored, or made by a check."""
+"""Get the calibration of a model on a graph: stored with the model, cached, or computed by a check."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def calibration_of(
     announce: bool = True,
     cluster: Cluster | None = None,
 ) -> calibration.Calibration:
-    """The calibration that the model brings, the one kept from an earlier check with this budget, or one made now."""
+    """The calibration stored with the model, cached by an earlier check with this budget, or computed now."""
     kept = kept_calibration(model, graph, task, budget)
     if kept is not None:
         return kept
@@ -44,7 +44,7 @@ def calibration_of(
 def kept_calibration(
     model: LinkPredictor, graph: KnowledgeGraph, task: Target, budget: int | None = None
 ) -> calibration.Calibration | None:
-    """The calibration that the model brings or an earlier check has kept, of this graph or an earlier version of it."""
+    """The calibration stored with the model or cached by a check of this graph or an earlier version of it."""
     own = calibration_cache.own(model, task)
     if own is not None:
         return own
@@ -55,7 +55,7 @@ def kept_calibration(
 
 
 def _announce(model: LinkPredictor, graph: KnowledgeGraph, task: Target, budget: int | None, workers: int) -> None:
-    """Say that a check comes first and about how long it takes, by the time that one question takes."""
+    """Announce the check and its approximate duration, estimated by timing one question."""
     if not len(graph):
         return
     from anykg.answers.check import FACTS

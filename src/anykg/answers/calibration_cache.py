@@ -1,4 +1,4 @@
-"""Calibrations in the user's cache, by graph, model, task and budget; those of similar graphs serve too."""
+"""Cache calibrations by graph, model, task and budget; those of similar graphs are used too."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def digest_of(model: LinkPredictor) -> str:
 
 
 def own(model: LinkPredictor, task: Target) -> Calibration | None:
-    """The calibration that a model made by `fit` brings."""
+    """The calibration stored with a model made by `fit`."""
     kept = getattr(model.config, "calibration", {}).get(task)
     try:
         return from_dict(kept) if kept else None
@@ -37,7 +37,7 @@ def own(model: LinkPredictor, task: Target) -> Calibration | None:
 
 
 def path_of(graph: KnowledgeGraph, model: LinkPredictor, task: str, budget: int | None = None) -> Path:
-    """The file that keeps what was learnt about a model on a graph within a budget: its calibration for a task."""
+    """The path of the cached calibration of a model on a graph for a task and a budget."""
     from platformdirs import user_cache_path
 
     most = budget_of(graph, budget, model)
@@ -55,17 +55,17 @@ class Kept(NamedTuple):
 
     @property
     def note(self) -> str | None:
-        """What people should know of it."""
+        """A remark for the user."""
         if not self.differing:
             return None
         return (
             f"calibrated on an earlier version of this graph: {self.differing:,} facts differ; `anykg check "
-            "--again` calibrates anew"
+            "--again` repeats the calibration"
         )
 
 
 def kept(graph: KnowledgeGraph, model: LinkPredictor, task: Target, budget: int | None = None) -> Kept | None:
-    """The calibration of a model on this graph, or on the most similar graph that differs by few facts only."""
+    """The calibration of a model on this graph, or on the most similar graph that differs by few facts."""
     path = path_of(graph, model, task, budget)
     exact = load(path)
     if exact is not None:
@@ -84,13 +84,13 @@ def kept(graph: KnowledgeGraph, model: LinkPredictor, task: Target, budget: int 
 
 
 def save(calibration: Calibration, path: Path, graph: KnowledgeGraph) -> None:
-    """Keep a calibration and a sketch of its graph."""
+    """Cache a calibration and a sketch of its graph."""
     versions.save(graph.derive(versions.sketch_of), path.parent / f"{graph.digest[:16]}.npy")
     write_json(path, calibration.to_dict())
 
 
 def load(path: Path) -> Calibration | None:
-    """A kept calibration; None if there is none that can be read."""
+    """A cached calibration; None if the file is missing or unreadable."""
     try:
         return from_dict(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, KeyError, TypeError):

@@ -4,8 +4,8 @@ Intervals are 95% prediction intervals: the range for the same figure on as many
 from resampling the hidden facts twice, once for this check and once for the other; the questions about one fact stay
 together. A true fact that is missing from the graph counts as a wrong answer, so a check errs on the strict side.
 
-Beside the model, popularity and PageRank are asked for the same facts: a model that does not beat them is of no use on
-this graph. A model that was fitted to the graph is judged by what it was asked while it was made.
+Popularity and PageRank are asked for the same facts as baselines: a model that does not beat them is useless on this
+graph. A model that was fitted to the graph is judged by the facts that were hidden while it was fitted.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ DOMINANT = 0.5
 """Share of the facts in one relation above which it dominates the figures."""
 FLOORS = ("popularity", "pagerank")
 MOST_HIDDEN = 0.2
-"""Share of the facts hidden at once, at most, to see what fitting brings."""
+"""Upper bound on the share of the facts hidden at once to measure the effect of fitting."""
 
 
 def check(
@@ -74,9 +74,9 @@ def check(
         task: Ask for entities ("node") or for relations ("relation").
         facts: Number of facts to hide; by default 500 for entities and 100 for relations.
         seed: Draws the facts.
-        name: What to call the model.
+        name: The display name of the model.
         floors: Ask popularity and PageRank too.
-        fit: Also fit a model for so many minutes to the graph without the hidden facts, to see what that brings.
+        fit: Also fit a model for this many minutes to the graph without the hidden facts, to see how much that helps.
         budget: How many facts near the entities of a question are read to answer it, as in `predict`.
         missing: Share of all true facts that probabilities take to be missing from the graph; by default what its most
             reliable rule suggests, or a tenth.
@@ -95,7 +95,7 @@ def check(
         raise SettingError("facts", f"expected at least 1, found {facts}")
     loaded, info = graph_of(graph)
     scorer, called = model_of(model, name)
-    wanted = FACTS[task] if facts is None else facts
+    num_facts = FACTS[task] if facts is None else facts
     alike = loaded.derive(redundant_relations)
     own = calibration_cache.own(scorer, task) if missing is None else None
     fitted = isinstance(scorer, Mixture) and fitted_to(scorer, loaded)
@@ -111,13 +111,13 @@ def check(
     else:
         asked = [scorer, *(load_model(floor) for floor in FLOORS if floors)]
         digests = [f"{calibration_cache.digest_of(one)} {budget_of(loaded, budget, one)}" for one in asked]
-        keys = recovered.keys_of(digests, task, wanted, seed)
+        keys = recovered.keys_of(digests, task, num_facts, seed)
         stored = None if again or fit is not None else recovered.recall(loaded, asked, keys)
         if stored is not None:
             (found, *asked_floors), share, differing = stored
             rounds = []
         else:
-            rounds = hide(loaded, wanted, seed) if fit is None else [_hide_once(loaded, wanted, seed)]
+            rounds = hide(loaded, num_facts, seed) if fit is None else [_hide_once(loaded, num_facts, seed)]
             share = len(rounds[0][1]) / len(loaded)
             with connected(cluster) as workers:
                 found, *asked_floors = [
@@ -161,7 +161,7 @@ def check(
         questions=_questions(loaded, found),
         per_fact=_by_fact(found, everything)[0]["mrr"],
     )
-    warnings = _warnings(loaded, report, alike, len(np.unique(found.facts, axis=0)) if fitted else wanted)
+    warnings = _warnings(loaded, report, alike, len(np.unique(found.facts, axis=0)) if fitted else num_facts)
     if differing:
         warnings.append(
             f"the answers are those of an earlier check of this graph, which differed by {differing:,} facts; check it "
@@ -192,16 +192,16 @@ def _after_fitting(
     minutes: float,
     seed: int,
 ) -> Part:
-    """How a model fitted to the rest of the facts does on the hidden ones."""
+    """The metrics of a model fitted to the other facts on the hidden ones."""
     from anykg.answers.fit import fit
 
     [(rest, _)] = rounds
-    found = ask_back(fit(rest, minutes=minutes, model=model, seed=seed), rounds, task, alike)
-    return _part(f"fitted for {minutes:g} min", found, np.ones(len(found.ranks), bool), seed)
+    recovered = ask_back(fit(rest, minutes=minutes, model=model, seed=seed), rounds, task, alike)
+    return _part(f"fitted for {minutes:g} min", recovered, np.ones(len(recovered.ranks), bool), seed)
 
 
 def _floors_of(model: Mixture, task: Target) -> tuple[Part, ...]:
-    """How the floors did on the facts that were hidden while a model was fitted."""
+    """The metrics of the baselines on the facts that were hidden while a model was fitted."""
     prefix, hidden = ("relation_", "hidden_relation") if task == "relation" else ("", "hidden")
     facts = len(torch.unique(getattr(model, f"{hidden}_questions"), dim=0)) // (1 if prefix else 2)
     rows = {row["component"]: row for row in model.config.table}
@@ -231,15 +231,15 @@ def _part(name: str, found: Recovery, keep: np.ndarray, seed: int) -> Part:
 
 
 def _warnings(graph: KnowledgeGraph, report: Report, alike: np.ndarray, wanted: int) -> list[str]:
-    found: list[str] = []
+    warnings: list[str] = []
     hidden = report.overall.facts
     if hidden < FEW_FACTS:
         why = " (more would leave an entity or a relation without facts)" if hidden < wanted else ""
-        found.append(f"only {hidden:,} facts were hidden{why}, so the figures are uncertain.")
+        warnings.append(f"only {hidden:,} facts were hidden{why}, so the figures are uncertain.")
     counts = np.bincount(graph.triplets[:, 1], minlength=graph.num_relations)
     if graph.num_relations > 1 and counts.max() > DOMINANT * len(graph):
         most = int(counts.argmax())
-        found.append(
+        warnings.append(
             f"{counts[most] / len(graph):.0%} of the facts are of one relation, {graph.relations.label(most)!r}, which "
             "dominates the figures; look at each relation."
         )
@@ -248,8 +248,8 @@ def _warnings(graph: KnowledgeGraph, report: Report, alike: np.ndarray, wanted: 
         more = f", and {len(shown) - 3} more" if len(shown) > 3 else ""
         rest = report.not_given_away
         without = f" Without the facts given away by these, MRR is {rest.measures['mrr'].value:.2f}." if rest else ""
-        found.append(f"some relations duplicate or invert each other: {', '.join(shown[:3])}{more}.{without}")
-    return found
+        warnings.append(f"some relations duplicate or invert each other: {', '.join(shown[:3])}{more}.{without}")
+    return warnings
 
 
 def _alike(graph: KnowledgeGraph, first: int, second: int) -> str:

@@ -4,10 +4,10 @@ Each relation is asked about from the end with fewer entities, which takes the f
 answers to each: (?, r, t) for every known tail, or (h, r, ?) for every known head. A fact neither of whose ends is
 known with its relation is never proposed. If heads are given, (h, r, ?) is asked for each of them and every relation.
 
-Probabilities are learnt by hiding facts and proposing facts for the rest (`answers.proposals`), if a share `missing` of
-all facts is not in the graph. Models answer "what is the capital of France" with a second capital; that nobody has two
-follows from how many facts entities have (`answers.missing`). A relation that goes one way is not answered backwards,
-and of a symmetric relation a fact stands for its mirror image as well.
+Probabilities are learnt by hiding facts and proposing facts for the rest (`answers.proposals`), assuming that a share
+`missing` of all facts is not in the graph. Models answer "what is the capital of France" with a second capital; the
+numbers of facts that entities have show that no country has two (`answers.missing`). Opposites of facts of one-way
+relations are not proposed, and a fact of a symmetric relation represents its mirror image as well.
 
 Questions are asked in the order of their relations, a slice at a time, here or on a cluster (`answers.work`), and only
 the best facts are kept: an interrupted run resumes at the last slice and ends with the same facts.
@@ -47,26 +47,26 @@ from anykg.progress import Progress, ignore
 
 SAVE_SECONDS = 20.0
 PROBE = 8
-"""Questions that are timed for the estimate."""
+"""Questions timed for the estimate."""
 PER_QUESTION = 200
-"""Answers to a question that are looked at."""
+"""Answers to a question that are considered."""
 POOL = 20
 """Times as many facts are kept as are asked for: limits and facts that exclude each other will drop some."""
 CHECKED = 2000
-"""Questions about hidden facts that calibrate a model that was not calibrated before."""
+"""Hidden facts asked about to calibrate a model without a calibration."""
 
 
 class Estimate(NamedTuple):
-    """How much work there is."""
+    """An estimate of the work."""
 
     questions: int
     """In all."""
     done: int
-    """By an earlier run that was interrupted."""
+    """Questions done by an earlier, interrupted run."""
     seconds: float
-    """Estimate for the rest."""
+    """Estimated time for the rest."""
     calibration_seconds: float = 0.0
-    """Estimate for the check that makes probabilities of scores; 0 if there is one already."""
+    """Estimated time for the check that calibrates the model; 0 if it is calibrated."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class Selection:
 
 
 @dataclass(frozen=True, eq=False)
-class _Found:
+class _Proposals:
     """The best facts so far, best first."""
 
     facts: np.ndarray  # int64 [K, 3]
@@ -123,7 +123,7 @@ class _Found:
     done: int
 
 
-_NOTHING = _Found(np.zeros((0, 3), np.int64), np.zeros(0), 0)
+_NOTHING = _Proposals(np.zeros((0, 3), np.int64), np.zeros(0), 0)
 
 
 class Judging(NamedTuple):
@@ -171,7 +171,7 @@ def complete(
             the model's score plus the logarithm of the chance that a fact is missing, as column `score`.
         missing: Share of all facts that is assumed to be missing.
         budget: How many facts near the entities of a question are read to answer it, as in `predict`.
-        state: A file that keeps what was found, so that an interrupted run can be resumed.
+        state: A checkpoint file, from which an interrupted run resumes.
         cluster: Address of a Ray cluster to work on: "auto", HOST:PORT, or "local" for all cores of this machine.
         announce: Called with an estimate of the work before it starts.
         progress: Called with (done, total) questions.
@@ -198,8 +198,8 @@ def complete(
     subject = Subject(loaded, scorer, budget)
     with connected(cluster) as workers:
         judging = _judging(subject, asked, before.done, selection.pool, calibrated, missing, workers, announce)
-        found = _ask(subject, judging, asked, before, path, made_for, workers, progress)
-    facts, values = found.facts, found.values
+        proposals = _ask(subject, judging, asked, before, path, made_for, workers, progress)
+    facts, values = proposals.facts, proposals.values
     if calibrated and len(facts):
         values = exclusive(loaded, facts, values)
         order = np.argsort(-values, kind="stable")
@@ -227,7 +227,7 @@ def _judging(
     cluster: Cluster | None,
     announce: Callable[[Estimate], None] | None,
 ) -> Judging:
-    """Say how long it will take, and calibrate the model if it is not."""
+    """Announce the estimated time, and calibrate the model if needed."""
     model, graph = subject.model, subject.graph
     kept = None
     if calibrated:
@@ -253,39 +253,41 @@ def _ask(
     subject: Subject,
     judging: Judging,
     asked: np.ndarray,
-    found: _Found,
+    proposals: _Proposals,
     state: Path | None,
     made_for: str,
     cluster: Cluster | None,
     progress: Progress,
-) -> _Found:
+) -> _Proposals:
     """Ask all questions that are not done and keep the best facts; saves to `state`."""
     saved = time.monotonic()
-    slices = [asked[start : start + SLICE] for start in range(found.done, len(asked), SLICE)]
+    slices = [asked[start : start + SLICE] for start in range(proposals.done, len(asked), SLICE)]
     parts = results(propose, subject, [(part,) for part in slices], common=judging, cluster=cluster)
     mirrored = subject.graph.derive(symmetric_relations)
     try:
         for part in slices:
             new = next(parts)
-            found = _merged(found, new["facts"], new["values"], mirrored, judging.pool, found.done + len(part))
-            progress(found.done, len(asked))
+            proposals = _merged(
+                proposals, new["facts"], new["values"], mirrored, judging.pool, proposals.done + len(part)
+            )
+            progress(proposals.done, len(asked))
             if state and time.monotonic() - saved > SAVE_SECONDS:
-                _save(state, found, made_for)
+                _save(state, proposals, made_for)
                 saved = time.monotonic()
     except KeyboardInterrupt as stop:
-        share = f"Stopped after {found.done:,} of {len(asked):,} questions"
+        share = f"Stopped after {proposals.done:,} of {len(asked):,} questions"
         if state is None:
             raise Interrupted(f"{share}; nothing was kept, because there is no state file to resume from.") from stop
-        _save(state, found, made_for)
+        _save(state, proposals, made_for)
         raise Interrupted(f"{share}; run it again to resume.") from stop
-    return found
+    return proposals
 
 
 def propose(subject: Subject, judging: Judging, asked: np.ndarray) -> Arrays:
     """The best new facts [A, 3] among the answers to a slice of questions, and their probabilities or scores [A]."""
     graph = subject.graph
     best = subject.best_answers(asked, k=PER_QUESTION)
-    columns = np.argmin(asked, axis=1)[best.questions]  # -1 is what is asked for
+    columns = np.argmin(asked, axis=1)[best.questions]  # -1 marks the open column
     if judging.calibration is None:
         start, end = ends(graph, best, columns, judging.missing)
         values = best.scores + np.log(np.where(np.isnan(start), end, start))
@@ -293,22 +295,24 @@ def propose(subject: Subject, judging: Judging, asked: np.ndarray) -> Arrays:
         values = judged(judging.proposals, judging.calibration, graph, best, columns, judging.missing)
     keep = ~np.isnan(values) & ~backwards(graph, best.triplets)
     mirrored = graph.derive(symmetric_relations)
-    found = _merged(_NOTHING, best.triplets[keep], values[keep].astype(np.float64), mirrored, judging.pool, len(asked))
-    return {"facts": found.facts, "values": found.values}
+    best_new = _merged(
+        _NOTHING, best.triplets[keep], values[keep].astype(np.float64), mirrored, judging.pool, len(asked)
+    )
+    return {"facts": best_new.facts, "values": best_new.values}
 
 
 def _merged(
-    found: _Found, facts: np.ndarray, values: np.ndarray, mirrored: np.ndarray, count: int, done: int
-) -> _Found:
+    proposals: _Proposals, facts: np.ndarray, values: np.ndarray, mirrored: np.ndarray, count: int, done: int
+) -> _Proposals:
     """The best `count` of old and new facts, one of each mirrored pair."""
-    facts, values = np.concatenate([found.facts, facts]), np.concatenate([found.values, values])
+    facts, values = np.concatenate([proposals.facts, facts]), np.concatenate([proposals.values, values])
     order = np.lexsort((facts[:, TAIL], facts[:, RELATION], facts[:, HEAD], -values))
     facts, values = facts[order], values[order]
     turn = mirrored[facts[:, RELATION]] & (facts[:, HEAD] > facts[:, TAIL])
     named = np.where(turn[:, None], facts[:, ::-1], facts)
     _, first = np.unique(named, axis=0, return_index=True)
     keep = np.sort(first)[:count]
-    return _Found(facts[keep], values[keep], done)
+    return _Proposals(facts[keep], values[keep], done)
 
 
 def _seconds(subject: Subject, asked: np.ndarray) -> float:
@@ -316,7 +320,7 @@ def _seconds(subject: Subject, asked: np.ndarray) -> float:
     if not len(asked):
         return 0.0
     some = asked[np.linspace(0, len(asked) - 1, min(PROBE, len(asked))).astype(int)]
-    subject.best_answers(some[:1])  # kernels are loaded by the first
+    subject.best_answers(some[:1])  # the first call loads the kernels
     started = time.monotonic()
     subject.best_answers(some)
     return (time.monotonic() - started) / len(some) * len(asked)
@@ -327,19 +331,19 @@ def _digest(graph: KnowledgeGraph, model: LinkPredictor, pool: int, asked: np.nd
     return blake2b(text.encode() + asked.tobytes(), digest_size=16).hexdigest()
 
 
-def _save(path: Path, found: _Found, made_for: str) -> None:
+def _save(path: Path, proposals: _Proposals, made_for: str) -> None:
     with atomic_path(path) as temporary, temporary.open("wb") as file:
-        np.savez(file, facts=found.facts, values=found.values, done=found.done, made_for=made_for)
+        np.savez(file, facts=proposals.facts, values=proposals.values, done=proposals.done, made_for=made_for)
 
 
-def _load(path: Path | None, made_for: str) -> _Found | None:
-    """What was found before, if it was for the same work."""
+def _load(path: Path | None, made_for: str) -> _Proposals | None:
+    """The state of an earlier run, if it was for the same work."""
     if path is None or not path.exists():
         return None
     try:
         with np.load(path, allow_pickle=False) as kept:
             if str(kept["made_for"]) != made_for:
                 return None
-            return _Found(kept["facts"], kept["values"], int(kept["done"]))
+            return _Proposals(kept["facts"], kept["values"], int(kept["done"]))
     except (OSError, ValueError, KeyError, EOFError, BadZipFile):
         return None

@@ -1,4 +1,4 @@
-"""What changed between two graphs, by name."""
+"""The difference between two graphs, by name."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Difference(Result):
 
     command: str = "diff"
     before: GraphInfo
-    """The graph as it was; `graph` is as it is."""
+    """The old graph; `graph` is the new one."""
     rows: pl.DataFrame
     """change ("added" or "removed"), head, relation, tail; in the order of the graph a fact is from."""
     new_entities: tuple[str, ...]
@@ -86,5 +86,5 @@ def diff(before: GraphLike, after: GraphLike, **reading: Any) -> Difference:
 
 
 def _missing(names: Vocabulary, others: Vocabulary) -> tuple[str, ...]:
-    """The names that the other vocabulary does not have."""
+    """The names that the other vocabulary lacks."""
     return tuple(names.names.filter(~names.names.is_in(others.names.implode())).to_list())

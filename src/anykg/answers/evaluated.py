@@ -41,8 +41,8 @@ class EvaluationResult(Result):
     @property
     def metrics(self) -> dict[str, float | None]:
         """MRR, mean rank and Hits@k over all questions."""
-        found: dict[str, float | None] = self.figures["metrics"]
-        return found
+        metrics: dict[str, float | None] = self.figures["metrics"]
+        return metrics
 
     def to_polars(self) -> pl.DataFrame:
         """Return a row of metrics for all questions, each side, each stratum and each relation."""
@@ -120,7 +120,7 @@ def evaluate(
         ties: How tied candidates count: realistic, optimistic, pessimistic, random or rounded.
         seed: Draws the negatives.
         limit: Only a seeded sample of this many test triplets.
-        name: What to call the model.
+        name: The display name of the model.
         progress: Called with (done, total) questions.
     """
     if ties is not None and ties not in list(Ties):

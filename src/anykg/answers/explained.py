@@ -1,4 +1,4 @@
-"""Why a model believes a fact, by name: see `anykg.answers.explain` for how explanations are found."""
+"""Explain facts by name: see `anykg.answers.explain` for how explanations are found."""
 
 from __future__ import annotations
 
@@ -103,6 +103,6 @@ def explain(
         [(_, part)] = neighbourhoods(loaded, triplet, most)
         triplet, read = part.inside(triplet), part.graph
     asked = (int(triplet[0, 0]), int(triplet[0, 1]), int(triplet[0, 2]))
-    found = explain_triplet(scorer, read, asked, paths=paths, clauses=clauses, draws=draws, seed=seed)
+    explanation = explain_triplet(scorer, read, asked, paths=paths, clauses=clauses, draws=draws, seed=seed)
     warnings = () if note is None else (note,)
-    return ExplainedFact(command="explain", graph=info, model=name, explanation=found, warnings=warnings)
+    return ExplainedFact(command="explain", graph=info, model=name, explanation=explanation, warnings=warnings)

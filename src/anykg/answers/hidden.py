@@ -1,4 +1,4 @@
-"""Hide facts of a graph and ask for them back.
+"""Hide facts of a graph and ask a model for them.
 
 A few facts are hidden at a time, so that the rest stays like the graph; small graphs take several rounds. No entity
 and no relation is left without facts. A hidden fact is ranked as in the `full` protocol: among all entities (or
@@ -20,8 +20,8 @@ from anykg.answers.work import SLICE, Arrays, Store, Subject, results
 from anykg.cluster import Cluster
 from anykg.errors import DataError
 from anykg.evaluation.protocol import PROTOCOLS, Target
-from anykg.evaluation.ranking import deduplicate, questions_about
 from anykg.evaluation.reading import rank_facts
+from anykg.evaluation.scoring import deduplicate, questions_about
 from anykg.evaluation.strata import half_links
 from anykg.graph.graph import HEAD, RELATION, TAIL, KnowledgeGraph
 from anykg.models.base import LinkPredictor
@@ -29,7 +29,7 @@ from anykg.progress import Progress, after, ignore
 from anykg.seeds import generator
 
 SHARE = 0.05
-"""Of the facts, hidden at a time."""
+"""Share of the facts hidden at a time."""
 TOP = 10
 """Answers to each question that probabilities are fitted to."""
 
@@ -121,7 +121,7 @@ def _draw(graph: KnowledgeGraph, before: np.ndarray, count: int, rng: np.random.
 
 
 class Hiding(NamedTuple):
-    """What all parts of a check have in common."""
+    """Settings shared by all parts of a check."""
 
     rounds: list[np.ndarray]
     """Rows of the hidden facts of each round."""
@@ -185,7 +185,7 @@ def rank_part(subject: Subject, hiding: Hiding, number: int, column: int, rows: 
     hidden = hiding.rounds[number]
     progress, whole, rest = subject.progress, subject.graph, subject.without(hidden)
     facts = whole.triplets[hidden[rows]].astype(np.int64)
-    found = rank_facts(
+    ranked = rank_facts(
         subject.model,
         rest.graph,
         facts,
@@ -196,20 +196,20 @@ def rank_part(subject: Subject, hiding: Hiding, number: int, column: int, rows: 
         budget=subject.budget,
         progress=progress,
     )
-    best = found.best
+    best = ranked.best
     assert best is not None
-    answers = np.full(int(found.questions.max(initial=-1)) + 1, -1)
+    answers = np.full(int(ranked.questions.max(initial=-1)) + 1, -1)
     first = best.ranks == 1
     answers[best.questions[first]] = best.triplets[first, column]
     return {
         "facts": facts,
-        "ranks": found.ranks.by(PROTOCOLS["full"].ties),
-        "scores": found.scores,
-        "answers": answers[found.questions],
-        "candidates": found.ranks.candidates,
+        "ranks": ranked.ranks.by(PROTOCOLS["full"].ties),
+        "scores": ranked.scores,
+        "answers": answers[ranked.questions],
+        "candidates": ranked.ranks.candidates,
         "strata": half_links(rest.graph, facts),
         "given_away": given_away(rest.graph, facts, hiding.twins),
-        "questions": found.questions,
+        "questions": ranked.questions,
         "best_questions": best.questions,
         "best_facts": best.triplets,
         "best_scores": best.scores,
@@ -236,9 +236,9 @@ def given_away(rest: KnowledgeGraph, facts: np.ndarray, twins: np.ndarray) -> np
     """Bool [Q]: whether the two entities are still joined by a twin of the relation."""
     heads, relations, tails = facts.T
     width = 2 * rest.num_relations
-    found = np.zeros(len(facts), bool)
+    revealed = np.zeros(len(facts), bool)
     for first, second, offset in ((heads, tails, 0), (tails, heads, rest.num_relations)):
         between = rest.relations_between(first, second)
         same = np.isin(relations[between.rows] * width + between.values + offset, twins[:, 0] * width + twins[:, 1])
-        found[between.rows[same]] = True
-    return found
+        revealed[between.rows[same]] = True
+    return revealed

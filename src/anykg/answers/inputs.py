@@ -1,4 +1,4 @@
-"""What the public functions take: graphs, models and names in any of their forms."""
+"""Convert the arguments of the public functions: graphs, models and names in any of their forms."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def graph_of(source: GraphLike, name: str | None = None, **reading: Any) -> tupl
 
 
 def model_of(model: ModelLike, name: str | None = None, *, trust: bool = False) -> tuple[LinkPredictor, str]:
-    """The model that `model` stands for, and what to call it."""
+    """The model that `model` stands for, and its display name."""
     if isinstance(model, LinkPredictor):
         return model, name or model.loaded_as or type(model).__name__
     return load_model(model, trust=trust), name or str(model)
@@ -48,9 +48,9 @@ def as_name(name: Name) -> str:
 
 def look_up(vocabulary: Vocabulary, names: Iterable[Name]) -> np.ndarray:
     """The ids, int64 [len(names)], of names or labels; raises `UnknownName` for the first unknown one."""
-    wanted = [as_name(name) for name in names]
-    ids = {name: vocabulary.find(name) for name in dict.fromkeys(wanted)}
-    unknown = [name for name, found in ids.items() if found is None]
+    texts = [as_name(name) for name in names]
+    ids = {name: vocabulary.find(name) for name in dict.fromkeys(texts)}
+    unknown = [name for name, entity in ids.items() if entity is None]
     if unknown:
         raise UnknownName(vocabulary.kind, unknown[0], vocabulary.nearest(unknown[0]), others=len(unknown) - 1)
-    return np.array([ids[name] for name in wanted], np.int64)
+    return np.array([ids[name] for name in texts], np.int64)

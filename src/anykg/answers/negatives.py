@@ -1,4 +1,4 @@
-"""Triples that a person rejected: read from a list or a file, and found in a graph by name."""
+"""Read rejected triples from a list or a file, and look them up in a graph by name."""
 
 from __future__ import annotations
 
@@ -59,10 +59,10 @@ def find_negatives(graph: KnowledgeGraph, triples: list[Triple]) -> np.ndarray:
         (graph.entities.find(head), graph.relations.find(relation), graph.entities.find(tail))
         for head, relation, tail in triples
     ]
-    found = [row for row in ids if None not in row]
-    if triples and not found:
+    known = [row for row in ids if None not in row]
+    if triples and not known:
         raise DataError(
             f"negatives: the graph has the names of none of the {len(triples)} triples, of which the first is "
             f"{triples[0]!r}; use the names of the graph."
         )
-    return np.array(found, np.int64).reshape(-1, 3)
+    return np.array(known, np.int64).reshape(-1, 3)

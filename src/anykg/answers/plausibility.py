@@ -1,9 +1,9 @@
-"""How plausible the known facts of a graph are, each judged by the others.
+"""Estimate how plausible the known facts of a graph are, each judged by the others.
 
-The facts are hidden in folds. On the rest of the graph ComplEx is fitted, rules are mined and the schema is taken; each
-says how well it would have predicted a hidden fact, from either end. A small network turns these figures into the odds
-that a fact is right: it is trained to tell hidden facts from the same facts with one end redrawn among entities of the
-same kind, so nothing needs to be labelled. It never judges a fold it was trained on.
+The facts are hidden in folds. On the rest of the graph ComplEx is fitted, rules are mined and the schema is computed;
+each gives features of how well it predicts a hidden fact, from either end. A small network turns the features into the
+odds that a fact is right: it is trained to distinguish hidden facts from the same facts with one end redrawn among
+entities of the same kind, so no labels are needed. It never judges a fold it was trained on.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from anykg.answers.work import Arrays, Store, Subject, results
 from anykg.cluster import Cluster
-from anykg.evaluation.ranking import encode
+from anykg.evaluation.scoring import encode
 from anykg.graph.graph import HEAD, RELATION, TAIL, KnowledgeGraph
 from anykg.graph.schema import Kinds, entity_kinds
 from anykg.models.base import LinkPredictor
@@ -33,24 +33,24 @@ from anykg.seeds import generator, torch_generator
 SCORES_AT_ONCE = 1 << 22
 NO_BETTER = -1
 TRIES = 50
-"""Draws of another entity before a fact is left as it is."""
+"""Draws of another entity before a fact is left unchanged."""
 WALKS = 100
-"""Facts of an entity that are followed to see how two entities are joined."""
+"""Upper bound on the facts of an entity that are followed to find how two entities are connected."""
 EPOCHS = 12
 WIDTH = 32
 RELATION_WIDTH = 8
 STEPS = 3
-"""Of a fold: fit ComplEx, mine rules, take the figures."""
+"""Steps of a fold: fit ComplEx, mine rules, compute features."""
 
 
 class Effort(NamedTuple):
-    """How much work each fold is."""
+    """The amount of work per fold."""
 
     complex_seconds: float | None
     rules_seconds: float | None
     """None for a fixed number of passes and rounds: the result then depends on the seed alone."""
     negatives: int
-    """Facts of the fold that are also corrupted, twice each, to train on."""
+    """Facts of the fold that are also corrupted, twice each, as training data."""
     epochs: int = 1000
     """Passes of ComplEx, at most."""
 
@@ -67,7 +67,7 @@ class Plausibility:
 
 @dataclass(frozen=True, eq=False)
 class _Models:
-    """What is fitted to the rest of a fold."""
+    """The models fitted to the rest of a fold."""
 
     graph: KnowledgeGraph
     scorers: list[tuple[LinkPredictor, Any]]
@@ -78,7 +78,7 @@ class _Models:
 
 
 class _Fold(NamedTuple):
-    """The figures of one fold."""
+    """The features of one fold."""
 
     rows: np.ndarray
     figures: np.ndarray
@@ -91,7 +91,7 @@ class _Fold(NamedTuple):
 
 
 class _Folds(NamedTuple):
-    """What all folds have in common."""
+    """Data shared by all folds."""
 
     folds: int
     effort: Effort
@@ -107,24 +107,25 @@ def plausibility(
     cluster: Cluster | None = None,
     progress: Progress = ignore,
 ) -> Plausibility:
-    """Judge every fact of a graph by the rest, `folds` times another part of the facts.
+    """Judge every fact of a graph by the others, hiding the facts in `folds` parts.
 
-    Finished folds are kept in the user's cache until all are done.
+    Finished folds are cached until all are done.
     """
     steps = folds * STEPS + 1
     subject, common = Subject(graph), _Folds(folds, effort, seed)
     store = Store("audit", graph.digest, common)
     parts = [(number,) for number in range(folds)]
     answers = results(fold_part, subject, parts, common=common, cluster=cluster, store=store)
-    found = []
+    folds_done = []
     for number in range(folds):
         subject.progress = after(progress, STEPS * number, steps)
         progress(STEPS * number, steps)
-        found.append(_Fold(**next(answers)))
+        folds_done.append(_Fold(**next(answers)))
     progress(steps - 1, steps)
-    log_odds = _judged(graph, found, seed)
+    log_odds = _judged(graph, folds_done, seed)
     whole = {
-        name: np.concatenate([getattr(fold, name) for fold in found]) for name in ("rows", "ranks", "expected", "fits")
+        name: np.concatenate([getattr(fold, name) for fold in folds_done])
+        for name in ("rows", "ranks", "expected", "fits")
     }
     back = np.argsort(whole["rows"])
     progress(steps, steps)
@@ -132,7 +133,7 @@ def plausibility(
 
 
 def fold_part(subject: Subject, common: _Folds, number: int) -> Arrays:
-    """Hide a fold, fit to the rest, and take the figures of the fold."""
+    """Hide a fold, fit to the rest, and compute the features of the fold."""
     graph, (folds, effort, seed) = subject.graph, common
     rows = np.sort(generator(seed, "audit").permutation(len(graph))[number::folds])
     models = _fitted(graph, rows, effort, seed, subject.progress)
@@ -192,7 +193,7 @@ def _figures_of_fold(
 def _figures(
     graph: KnowledgeGraph, models: _Models, facts: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """What is read of facts [F, 3]: figures [F, K]; ranks [F, 2], the best others [F, 2] and fits [F, 3] besides."""
+    """Features [F, K] of facts [F, 3]; also ranks [F, 2], the best other answers [F, 2] and schema fits [F, 3]."""
     heads, relations, tails = facts.T
     columns: list[np.ndarray] = []
     ranks, expected = np.empty((len(facts), 2), np.float32), np.empty((len(facts), 2), np.int64)
@@ -225,7 +226,7 @@ def _figures(
 
 
 class _OneEnd(NamedTuple):
-    """How a model predicts the tails of facts [F]."""
+    """Predictions of the tails of facts [F]."""
 
     score: np.ndarray
     relative: np.ndarray
@@ -247,12 +248,12 @@ def _from_one_end(graph: KnowledgeGraph, model: LinkPredictor, encoded: Any, fac
         open_scores[torch.from_numpy(known.rows), torch.from_numpy(known.values.astype(np.int64))] = -torch.inf
         which, tails = torch.from_numpy(query), torch.from_numpy(facts[rows, 2])
         own = scores[which, tails]
-        highest, place = open_scores.max(1)
+        highest, leading = open_scores.max(1)
         total = torch.logsumexp(open_scores, 1)[which]
         parts[0, rows] = own.numpy()
         parts[1, rows] = (own - torch.logaddexp(total, own)).numpy()
         parts[2, rows] = _better(open_scores, which, own)
-        best[rows] = torch.where(highest[which] > own, place[which], NO_BETTER).numpy()
+        best[rows] = torch.where(highest[which] > own, leading[which], NO_BETTER).numpy()
     return _OneEnd(parts[0], parts[1], parts[2], best)
 
 
@@ -294,7 +295,7 @@ def _relation_score(model: LinkPredictor, encoded: Any, facts: np.ndarray) -> np
 
 
 class _Judge(nn.Module):
-    """Log-odds of figures [B, K] and relations [B]."""
+    """Log-odds from features [B, K] and relations [B]."""
 
     def __init__(self, figures: int, relations: int, random: torch.Generator) -> None:
         super().__init__()
@@ -341,7 +342,7 @@ def _judged(graph: KnowledgeGraph, folds: list[_Fold], seed: int) -> np.ndarray:
 
 
 class _Standardised:
-    """Figures with mean 0 and deviation 1, outliers cut."""
+    """Standardise features, with outliers clipped."""
 
     def __init__(self, figures: np.ndarray) -> None:
         self.mean, self.deviation = figures.mean(0), figures.std(0) + 1e-6
@@ -353,13 +354,13 @@ class _Standardised:
 def _train(figures: Tensor, relations: np.ndarray, labels: np.ndarray, num_relations: int, seed: int) -> _Judge:
     random = torch_generator(seed, "judge")
     model = _Judge(figures.shape[1], num_relations, random)
-    kinds, wanted = torch.from_numpy(relations), torch.from_numpy(labels)
+    kinds, targets = torch.from_numpy(relations), torch.from_numpy(labels)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3, weight_decay=0.02)
     for _ in range(EPOCHS):
-        order = torch.randperm(len(wanted), generator=random)
+        order = torch.randperm(len(targets), generator=random)
         for first in range(0, len(order), 256):
             rows = order[first : first + 256]
-            loss = nn.functional.binary_cross_entropy_with_logits(model(figures[rows], kinds[rows]), wanted[rows])
+            loss = nn.functional.binary_cross_entropy_with_logits(model(figures[rows], kinds[rows]), targets[rows])
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()

@@ -25,8 +25,9 @@ from anykg.answers.work import Subject
 from anykg.cluster import Cluster, connected
 from anykg.errors import ConfigError, InputError, SettingError
 from anykg.evaluation.protocol import Target
-from anykg.evaluation.ranking import Best, Limits, deduplicate
+from anykg.evaluation.ranking import Best, Limits
 from anykg.evaluation.reading import note_on
+from anykg.evaluation.scoring import deduplicate
 from anykg.graph.graph import RELATION, KnowledgeGraph
 from anykg.io.catalog import GraphLike
 from anykg.models.base import LinkPredictor
@@ -75,7 +76,7 @@ def predict(
         strict: Raise at the first of several questions that cannot be asked, instead of listing them in `skipped`.
         budget: How many facts near the entities of a question are read to answer it, 0 for all. By default all facts of
             graphs up to 2,000,000 facts, and 200,000 of larger ones, unless the model passes no messages; a warning
-            says so. Entities outside are no answers.
+            says so. Entities outside cannot be answers.
         model: A model, the name of a shipped one, a folder, or a hub id.
         cluster: Address of a Ray cluster to ask on: "auto", HOST:PORT, or "local" for all cores of this machine.
         progress: Called with (done, total) questions.
@@ -121,7 +122,7 @@ def predict(
         warnings=(
             *(warnings if questions is not None else ()),
             *_note(loaded, asked[0] if questions is None else None, budget, scorer),
-            *outgrown(scorer, loaded),
+            *unknown_names(scorer, loaded),
         ),
     )
 
@@ -135,13 +136,13 @@ def _note(
     return [] if note is None else [note]
 
 
-def outgrown(model: LinkPredictor, graph: KnowledgeGraph) -> list[str]:
-    """A sentence for every component of a fitted model that does not know all names of the graph."""
-    found = model.unknown_to(graph) if isinstance(model, Mixture) else {}
+def unknown_names(model: LinkPredictor, graph: KnowledgeGraph) -> list[str]:
+    """A warning for every component of a fitted model that does not know all names of the graph."""
+    unknown = model.unknown_to(graph) if isinstance(model, Mixture) else {}
     return [
         f"{name} does not know {entities:,} of the entities and {relations:,} of the relations, which came after it "
         "was fitted; the other components answer about them. Run `anykg fit` again to include them."
-        for name, (entities, relations) in found.items()
+        for name, (entities, relations) in unknown.items()
     ]
 
 
@@ -166,7 +167,7 @@ def probabilities(
 
     Of an answer that is not known: the probability that an answer is missing, times that of this one if so.
     """
-    columns = np.argmin(asked, axis=1)  # -1 is what is asked for
+    columns = np.argmin(asked, axis=1)  # -1 marks the open column
     chances = chance_of_answer(graph, asked)
     result, present = np.zeros(len(best.scores), np.float32), chances.copy()
     tasks: list[tuple[Target, np.ndarray]] = [("relation", columns == RELATION), ("node", columns != RELATION)]
@@ -174,12 +175,12 @@ def probabilities(
         mine = np.flatnonzero(questions[best.questions])
         if not len(mine):
             continue
-        found = calibration_of(model, graph, task, progress, budget=budget, cluster=cluster)
+        calibration = calibration_of(model, graph, task, progress, budget=budget, cluster=cluster)
         evidence = evidence_of(best, columns[best.questions], graph.num_relations).take(mine)
-        result[mine] = found.probabilities(evidence, list(graph.relations))
+        result[mine] = calibration.probabilities(evidence, list(graph.relations))
         novel = evidence.take(np.flatnonzero(~best.known[mine]))
         rows = novel.questions[first_rows(novel.questions)]
-        present[rows] = found.present(novel, chances[rows])
+        present[rows] = calibration.present(novel, chances[rows])
     new = ~best.known
     result[new] = falling(result[new] * present[best.questions[new]], best.questions[new])
     return Stated(result, 1 - present)

@@ -55,7 +55,7 @@ STRENGTH = 10.0
 ADDED = 8
 """Features besides those of a calibration."""
 FEWEST = 10
-"""Hidden facts among the answers below which there is nothing to learn."""
+"""Minimum number of hidden facts among the answers to learn from."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Proposals:
 
     coefficients: tuple[float, ...]
     effects: Mapping[str, tuple[float, ...]]
-    """By relation: what is added for tails, for first answers among tails, and the same for heads."""
+    """Effects by relation: of tails, of first answers among tails, and the same for heads."""
 
     def __call__(self, columns: np.ndarray, groups: np.ndarray, relations: Sequence[str]) -> np.ndarray:
         """Probabilities [A] of answers with features [A, F] about groups [A]."""
@@ -96,9 +96,9 @@ def questions_of(graph: KnowledgeGraph, relations: np.ndarray | None, heads: np.
 
 
 def backwards(graph: KnowledgeGraph, facts: np.ndarray) -> np.ndarray:
-    """Bool [F]: facts [F, 3] that turn a known fact of a one-way relation round."""
-    found: np.ndarray = graph.derive(one_way_relations)[facts[:, RELATION]] & graph.contains(facts[:, ::-1])
-    return found
+    """Bool [F]: facts [F, 3] that are the opposite of a known fact of a one-way relation."""
+    opposite: np.ndarray = graph.derive(one_way_relations)[facts[:, RELATION]] & graph.contains(facts[:, ::-1])
+    return opposite
 
 
 def ends(graph: KnowledgeGraph, best: Best, columns: np.ndarray, share: float) -> tuple[np.ndarray, np.ndarray]:
@@ -154,7 +154,7 @@ def exclusive(graph: KnowledgeGraph, facts: np.ndarray, probabilities: np.ndarra
 
 
 def _features(best: Best, evidence: Any, answers: np.ndarray, start: np.ndarray, end: np.ndarray) -> np.ndarray:
-    """[A, F]: what probabilities are made of, and the chances that a fact is missing."""
+    """[A, F]: the features of a calibration, and the probabilities that a fact is missing."""
     chances = [np.where(np.isnan(part), 0.0, _log_odds(np.where(np.isnan(part), 0.5, part))) for part in (start, end)]
     unknown = [np.isnan(part).astype(float) for part in (start, end)]
     return np.column_stack(
@@ -184,7 +184,7 @@ def proposals_of(
     budget: int | None = None,
     cluster: Cluster | None = None,
 ) -> Proposals | None:
-    """What an earlier run has learnt, or what is learnt now; None if the model has seen the graph, or of too few facts.
+    """The cached or newly learnt weights; None if the model was fitted to the graph, or if there are too few facts.
 
     Args:
         model: The model.
@@ -193,7 +193,7 @@ def proposals_of(
         share: Share of the facts to hide.
         progress: Called with (done, total) questions.
         budget: How many facts are read for a question, as in `predict`.
-        cluster: Where to ask; None for here.
+        cluster: Where to compute; None for this process.
     """
     if has_seen(model, graph):
         return None
@@ -218,9 +218,16 @@ def proposals_of(
     answers = known.probabilities(evidence, list(graph.relations))
     table = _features(best, evidence, answers, start, end)[usable]
     r = graph.num_relations
-    told = share * (1 - share) / not_visible(share, share)  # a share is missing, and a share of the rest is hidden
+    # A share of all facts is missing, and a share of the rest is hidden.
+    hidden_share = share * (1 - share) / not_visible(share, share)
     coefficients, effects = logistic(
-        table, table[:, 1], evidence.groups[usable], right[usable], 2 * r + 1, STRENGTH, np.full(len(table), told)
+        table,
+        table[:, 1],
+        evidence.groups[usable],
+        right[usable],
+        2 * r + 1,
+        STRENGTH,
+        np.full(len(table), hidden_share),
     )
     by_name = {
         name: tuple(float(x) for x in (*effects[index], *effects[index + r]))
@@ -233,7 +240,7 @@ def proposals_of(
 
 
 def _load(path: Path) -> Proposals | None:
-    """What was learnt before; None if there is nothing that can be read."""
+    """The cached weights; None if there are none that can be read."""
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
         if len(values["coefficients"]) != features(NOTHING).shape[1] + ADDED:

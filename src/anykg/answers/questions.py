@@ -20,9 +20,9 @@ from anykg.io.read import read_names
 from anykg.io.source import decode, load
 
 OPEN = "?"
-"""Marks what is asked for."""
+"""Marks the open column."""
 SUGGESTED = 5
-"""Unknown names in a batch that get suggestions: comparing with every name takes a while."""
+"""Unknown names in a batch that get suggestions, which are slow to compute."""
 
 
 @dataclass(frozen=True)
@@ -33,13 +33,13 @@ class Question:
     relation: str | None = None
     tail: str | None = None
     line: int | None = field(default=None, compare=False, repr=False)
-    """Where it stands in a file."""
+    """Its line in a file."""
 
     def __post_init__(self) -> None:
         missing = [name for name in COLUMNS if getattr(self, name) is None]
         if len(missing) != 1:
-            found = f"{', '.join(missing)} missing" if missing else "all three given"
-            raise ConfigError(f"Expected two of head, relation and tail, so that the third is asked for; {found}.")
+            problem = f"{', '.join(missing)} missing" if missing else "all three given"
+            raise ConfigError(f"Expected two of head, relation and tail, so that the third is asked for; {problem}.")
 
     def __str__(self) -> str:
         return f"({', '.join(getattr(self, column) or OPEN for column in COLUMNS)})"
@@ -72,7 +72,7 @@ class Skipped(NamedTuple):
 
 
 def as_questions(questions: Iterable[QuestionLike] | QuestionLike | Path | str) -> list[Question | Skipped]:
-    """Questions from all that stands for them, numbered in order; a malformed one is `Skipped`."""
+    """Questions from any of their forms, numbered in order; a malformed one is `Skipped`."""
     if isinstance(questions, str | Path):
         return read_questions(questions)
     if isinstance(questions, Question | Mapping) or (
@@ -120,14 +120,14 @@ def _json_lines(path: Path, data: bytes) -> pl.DataFrame:
 
 
 def _line_numbers(text: str, rows: int, header: bool) -> list[int] | None:
-    """The line of each row; None where rows are not lines, as with line breaks in quotes."""
+    """The line of each row; None if rows are not lines, as with line breaks in quotes."""
     filled = [number for number, line in enumerate(text.split("\n"), 1) if line.strip()]
     filled = filled[1:] if header else filled
     return filled if len(filled) == rows else None
 
 
 def read_name_list(path: Path | str) -> list[str]:
-    """Names from a file, one a line; blank lines are skipped."""
+    """Names from a file, one per line; blank lines are skipped."""
     names = [line.rstrip("\r") for line in decode(load(path)).split("\n")]
     return [name for name in names if name.strip()]
 

@@ -1,8 +1,8 @@
-"""Answers about hidden facts from earlier checks, kept so that a check is not repeated.
+"""Cache the answers about hidden facts, so that a check is not repeated.
 
 They are kept in the user's cache under the digests of graph, model and settings, and of the code of anykg. A graph that
 changed by a few per cent of its facts since it was checked uses the answers about its earlier version, as calibrations
-do (`answers.calibration`): without those about facts that are gone.
+do (`answers.calibration`), without those about facts that no longer exist.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from anykg.graph.graph import HEAD, RELATION, TAIL, KnowledgeGraph
 from anykg.models.base import LinkPredictor
 
 MOST = 300
-"""Files that are kept; the oldest go first."""
+"""Number of cached files; the oldest are removed first."""
 _NAMES = [field.name for field in fields(Recovery)]
 
 
@@ -36,15 +36,15 @@ class Recalled(NamedTuple):
     """Answers from earlier checks."""
 
     found: list[Recovery]
-    """By the models, in their order."""
+    """The answers of each model, in order."""
     share: float
-    """Of the facts, hidden at a time."""
+    """Share of the facts hidden at a time."""
     differing: int
     """Facts in which the graph differs from the one that was checked."""
 
 
 def keys_of(models: list[str], *settings: object) -> list[str]:
-    """Names for the answers of models, given by their digests and what they read, with the same settings."""
+    """Cache keys for the answers of models, from their digests, reading budgets and settings."""
     common = f"{settings} {_code()}"
     return [blake2b(f"{digest} {common}".encode(), digest_size=12).hexdigest() for digest in models]
 
@@ -67,14 +67,14 @@ def recall(graph: KnowledgeGraph, models: list[LinkPredictor], keys: list[str]) 
             best = differing, earlier
     if best is None:
         return None
-    found = _load_all(graph, best[1], keys)
-    return None if found is None else found._replace(differing=best[0])
+    stored = _load_all(graph, best[1], keys)
+    return None if stored is None else stored._replace(differing=best[0])
 
 
 def keep(
     graph: KnowledgeGraph, models: list[LinkPredictor], keys: list[str], found: list[Recovery], share: float
 ) -> None:
-    """Keep answers for later checks; a cache that cannot be written keeps none."""
+    """Cache answers for later checks; a cache that cannot be written is ignored."""
     if not _ours(models):
         return
     with suppress(InputError, OSError):
@@ -163,6 +163,6 @@ def _code() -> str:
 
 
 def _ours(models: list[LinkPredictor]) -> bool:
-    """Whether all code of the models is that of anykg: others' may change without a trace."""
+    """Whether the models are all anykg's own: other code may change without notice."""
     parts = (type(part).__module__.partition(".")[0] for model in models for part in model.modules())
     return set(parts) <= {"anykg", "torch"}

@@ -1,4 +1,4 @@
-"""What a check found, with bootstrap intervals, and how two checks of the same facts compare."""
+"""The report of a check, with bootstrap intervals, and the comparison of checks on the same facts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 RESAMPLES = 2000
 SHOWN_RELATIONS = 10
 SHOWN_GROUPS = 5
-"""Relations whose probabilities are farthest off."""
+"""Number of relations listed with the worst calibration."""
 CAVEAT = "True facts that are missing from the graph count as errors here, so real answers are probably better."
 
 
@@ -38,7 +38,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Part:
-    """How some of the questions were answered."""
+    """Metrics over some of the questions."""
 
     name: str
     facts: int
@@ -57,12 +57,12 @@ class Report(Result):
     chance: float
     """Hits@10 of random guesses."""
     floors: tuple[Part, ...]
-    """How popularity and PageRank did on the same facts."""
+    """Metrics of popularity and PageRank on the same facts."""
     fitted: Part | None = None
-    """How a model did that was fitted to the graph without the hidden facts, if that was asked for."""
+    """Metrics of a model fitted to the graph without the hidden facts, if requested."""
     by_stratum: tuple[Part, ...]
     by_relation: tuple[Part, ...]
-    """Most hidden facts first."""
+    """By relation, those with most hidden facts first."""
     not_given_away: Part | None
     """The facts that no duplicate, inverse or symmetric fact gives away; None if that is all of them, or none."""
     calibration: calibration.Calibration
@@ -105,8 +105,8 @@ class Report(Result):
         """Return some of the questions, drawn at random from those that no other fact gives away."""
         fair = self.questions.filter(~pl.col("given_away"))
         drawn = generator(seed, "examples").permutation(fair.height)[:count]
-        found: pl.DataFrame = fair[np.sort(drawn).tolist()]
-        return found
+        chosen: pl.DataFrame = fair[np.sort(drawn).tolist()]
+        return chosen
 
     def example_renderables(self, count: int = 10, seed: int = 0) -> list[RenderableType]:
         """Return a table of examples for a terminal, right and wrong ones as drawn, and how many were right."""
@@ -123,11 +123,11 @@ class Report(Result):
             right = "right" if row["rank"] == 1 else f"wrong: {answer}"
             table.add_row(*(Text(printable(text)) for text in (", ".join(parts), right, f"{row['rank']:g}")))
         fair = self.questions.filter(~pl.col("given_away"))
-        first, found = (int((fair["rank"] <= k).sum()) for k in (1, 10))
+        first, in_top_10 = (int((fair["rank"] <= k).sum()) for k in (1, 10))
         note = (
             f"{shown.height:,} of {fair.height:,} questions about hidden facts, drawn at random; what was asked is in "
             f"[brackets], `rank` is that of the right answer. Of all {fair.height:,}, {first:,} were answered right at "
-            f"once, {found:,} within 10 answers."
+            f"once, {in_top_10:,} within 10 answers."
         )
         return [table, Text(f"\n{note}")]
 
@@ -246,7 +246,7 @@ def compare(reports: Sequence[Report], seed: int = 0) -> Comparison:
 
 
 def estimate(values: np.ndarray, seed: int) -> Estimate:
-    """The mean of values [H] and where that of H others would fall; one value says nothing about others."""
+    """The mean of values [H] and its prediction interval for H other values; 0 to 1 for a single value."""
     if len(values) < 2:
         return Estimate(float(values.mean()), 0.0, 1.0)
     errors = _resampled(values, seed, "this") - _resampled(values, seed, "other")
@@ -263,7 +263,7 @@ def _mean(values: np.ndarray, seed: int) -> Estimate:
 def _resampled(values: np.ndarray, seed: int, which: str) -> np.ndarray:
     """Means [RESAMPLES] of values [H] drawn with replacement."""
     random = generator(seed, "bootstrap", which)
-    sizes = [len(part) for part in np.array_split(np.arange(RESAMPLES), 20)]  # not all at once: facts may be many
+    sizes = [len(part) for part in np.array_split(np.arange(RESAMPLES), 20)]  # in blocks, to bound memory
     return np.concatenate([values[random.integers(len(values), size=(size, len(values)))].mean(1) for size in sizes])
 
 

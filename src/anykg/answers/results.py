@@ -16,7 +16,7 @@ dictionary is what `--format json` prints, for every command:
 ```
 
 `rows` is the table that `to_polars()` returns, `summary` holds what concerns all rows, `warnings` are sentences.
-`graph` and `model` are null where there is none.
+`graph` and `model` are null if there is none.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ SHOWN_ROWS = 50
 
 @dataclass(frozen=True)
 class GraphInfo:
-    """Which graph a result is about."""
+    """The graph of a result."""
 
     name: str
     entities: int
@@ -58,12 +58,12 @@ class GraphInfo:
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Result:
-    """Base of all results; a subclass defines `to_polars`, and what else it has to say."""
+    """Base of all results; a subclass defines `to_polars`, and optionally `summary` and `renderables`."""
 
     shows_warnings: ClassVar[bool] = False
     """Whether `renderables` has the warnings, as findings; otherwise the command line prints them to standard error."""
     command: str
-    """The function that made it."""
+    """The function that returned it."""
     graph: GraphInfo | None = None
     model: str | None = None
     warnings: tuple[str, ...] = ()
@@ -123,7 +123,7 @@ class Result:
 
 
 def table_of_frame(frame: pl.DataFrame) -> RenderableType:
-    """A frame as a borderless table: numbers to the right, names as they are, with control characters escaped."""
+    """A frame as a borderless table: numbers right-aligned, control characters in names escaped."""
     from rich.table import Table
     from rich.text import Text
 
@@ -154,7 +154,7 @@ def cell_text(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Numbers of NumPy become Python's, tuples lists, and NaN null: JSON has none of them."""
+    """Convert NumPy numbers to Python's, tuples to lists and NaN to None, for JSON."""
     if isinstance(value, dict):
         return {str(key): _plain(part) for key, part in value.items()}
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""What a graph says of its relations, as a result: see `anykg.graph.schema` for how it is found."""
+"""The schema of a graph as a result of the public API; `anykg.graph.schema` computes it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 SHOWN = 50
-"""Relations that a terminal shows."""
+"""Number of relations shown in a terminal."""
 SHOWN_KINDS = 10
 COLUMNS = {
     "relation": pl.String,
@@ -76,9 +76,9 @@ class GraphSchema(Result):
         parts: list[RenderableType] = [_table(rows[: self.shown])]
         if len(rows) > self.shown:
             parts.append(f"... and {len(rows) - self.shown:,} more relations")
-        told = ", ".join(f"{printable(kind.kind)} ({kind.entities:,})" for kind in kinds[:SHOWN_KINDS])
+        listed = ", ".join(f"{printable(kind.kind)} ({kind.entities:,})" for kind in kinds[:SHOWN_KINDS])
         more = f" and {len(kinds) - SHOWN_KINDS:,} more" if len(kinds) > SHOWN_KINDS else ""
-        return [*parts, Text(f"\n{len(kinds):,} kinds of entities: {told}{more}.")]
+        return [*parts, Text(f"\n{len(kinds):,} kinds of entities: {listed}{more}.")]
 
 
 def schema(graph: GraphLike) -> GraphSchema:
@@ -101,10 +101,16 @@ def _table(rows: tuple[RelationSchema, ...]) -> Table:
         table.add_column(name, justify="right" if name == "facts" else "left", overflow="fold")
     for row in rows:
         holds = [f"{s.holds}{' ' + s.other if s.other else ''} ({s.support:,} of {s.cases:,})" for s in row.statements]
-        cells = (row.relation, f"{row.facts:,}", "\n".join(holds), _told(row.head_kinds), _told(row.tail_kinds))
+        cells = (
+            row.relation,
+            f"{row.facts:,}",
+            "\n".join(holds),
+            _kinds_text(row.head_kinds),
+            _kinds_text(row.tail_kinds),
+        )
         table.add_row(*(Text(printable(cell, lines=True)) for cell in cells))
     return table
 
 
-def _told(kinds: tuple[KindShare, ...]) -> str:
+def _kinds_text(kinds: tuple[KindShare, ...]) -> str:
     return "\n".join(f"{kind.kind} {kind.share:.0%}" for kind in kinds)

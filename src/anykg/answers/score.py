@@ -1,6 +1,6 @@
-"""How plausible given facts are: a score, a probability, and the rank of each end among all entities.
+"""Score given facts: a score, a probability, and the rank of each end among all entities.
 
-A fact that the graph has is scored on the graph without it; otherwise the model would see what it is asked about. Known
+A fact that the graph has is scored on the graph without it, so that the model does not see the answer. Known
 facts are left out in groups of at most 5% of the graph, so that what is left stays like the graph. Probabilities are
 those that `predict` states: of the tail as an answer to (head, relation, ?), and of the head as one to (?, relation,
 tail).
@@ -20,16 +20,17 @@ from anykg.answers.inputs import ModelLike, Name, graph_of, look_up, model_of
 from anykg.answers.missing import chance_of_answer
 from anykg.answers.table import Answers, table_of
 from anykg.errors import DataError
-from anykg.evaluation.ranking import Ranked, questions_about
+from anykg.evaluation.ranking import Ranked
 from anykg.evaluation.ranks import Ties
 from anykg.evaluation.reading import encode, note_on, rank_facts
+from anykg.evaluation.scoring import questions_about
 from anykg.graph.graph import COLUMNS, HEAD, TAIL, KnowledgeGraph
 from anykg.io.catalog import GraphLike
 from anykg.models.store import DEFAULT_MODEL
 from anykg.progress import Progress, after, ignore
 
 SHARE = 0.05
-"""Of the facts, left out at a time."""
+"""Share of the facts left out at a time."""
 
 
 def score(
@@ -68,7 +69,7 @@ def score(
     for rest, rows in _rounds(loaded, triplets, known):
         encoded = encode(scorer, rest, budget)
         for column in (TAIL, HEAD):
-            found = rank_facts(
+            ranked = rank_facts(
                 scorer,
                 rest,
                 triplets[rows],
@@ -80,11 +81,11 @@ def score(
                 standing=curve is not None,
                 progress=after(progress, done, 2 * len(triplets)),
             )
-            ranks[column][rows] = found.ranks.by(Ties.REALISTIC)
+            ranks[column][rows] = ranked.ranks.by(Ties.REALISTIC)
             if column == TAIL:
-                scores[rows] = found.scores
+                scores[rows] = ranked.scores
             if curve is not None:
-                stated[column][rows] = _probabilities(curve, rest, triplets[rows], column, found)
+                stated[column][rows] = _probabilities(curve, rest, triplets[rows], column, ranked)
             done += len(rows)
     columns = {"score": scores, "tail_rank": ranks[TAIL], "head_rank": ranks[HEAD], "known": known}
     if curve is not None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class OpenList(NamedTuple):
-    """How a list of answers ends: perhaps none of them is right."""
+    """The last row of a list of answers: the probability that none of them is right."""
 
     query: int
     """The number of the question, from 1."""
@@ -47,7 +47,7 @@ class Answers(Result):
     skipped: tuple[Skipped, ...] = ()
     """Questions that could not be asked."""
     open_lists: tuple[OpenList, ...] = ()
-    """For `predict` with probabilities: the end of every list."""
+    """For `predict` with probabilities: the last row of every list."""
     extra: dict[str, Any] = field(default_factory=dict)
     """Further entries of the summary."""
 
@@ -129,7 +129,7 @@ class Answers(Result):
 
 
 def _last_row(end: OpenList, figures: Sequence[str]) -> list[Text]:
-    """Cells of the row that closes a list."""
+    """Cells of the last row of a list."""
     from rich.text import Text
 
     values = {"query": str(end.query), "rank": "-", "probability": cell_text(end.none_of_these)}

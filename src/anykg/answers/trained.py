@@ -32,7 +32,7 @@ from anykg.training.workers import Workers, join_workers
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Training(Result):
-    """A trained model, where it is kept, and how its training went; rows are epochs."""
+    """A trained model, its folder, and its training log; rows are epochs."""
 
     predictor: LinkPredictor
     """The model with its best weights."""
@@ -55,7 +55,7 @@ class Training(Result):
 
 
 class _Job(NamedTuple):
-    """What all runs of one training share."""
+    """Settings shared by all runs of one training."""
 
     name: str
     model_class: type[LinkPredictor]
@@ -89,13 +89,13 @@ def train(
     Args:
         model: The name of a kind of model, such as "isdea+", or MODULE:CLASS.
         graphs: A task, or any graph, of which a seeded tenth is validated on (none with checkpoint="last"); or a list
-            of names, paths and tasks, which are learnt from side by side.
+            of names, paths and tasks, which are trained on together.
         out: The folder to write to.
         seed: Seeds everything random.
         resume: Continue a training that was stopped.
         weights: Start from the weights and the settings of this model.
         grid: Choose settings by validation over the model's own grid.
-        device: Where to compute: cpu, cuda, cuda:1, mps.
+        device: The device: cpu, cuda, cuda:1, mps.
         trust: Import the class of `weights` if it is not one of anykg's own.
         data_dir: Where to look for datasets first.
         reading: How to read files: columns, separator, header, literals, labels.
@@ -108,14 +108,14 @@ def train(
     start = None if weights is None else load_model(weights, trust=trust)
     if start is not None and not isinstance(start, model_class):
         raise SettingError("weights", f"expected a model of kind {model}, found {type(start).__name__}")
-    _, wanted = apply_settings(model_class, settings, start)  # report wrong settings before anything is read
-    learnt = [_training_graph(source, wanted, data_dir, reading or {}) for source in _listed(graphs)]
+    _, recipe = apply_settings(model_class, settings, start)  # report wrong settings before anything is read
+    learnt = [_training_graph(source, recipe, data_dir, reading or {}) for source in _listed(graphs)]
     workers, chosen_device = join_workers(device_named(device))
     started_from = None if weights is None else str(weights)
     job = _Job(model, model_class, start, started_from, learnt, seed, chosen_device, workers)
 
-    def run(values: Mapping[str, Any], place: Path) -> tuple[LinkPredictor, Recipe]:
-        return _run(job, {**settings, **values}, place, resume or grid, on_epoch, progress)
+    def run(values: Mapping[str, Any], target: Path) -> tuple[LinkPredictor, Recipe]:
+        return _run(job, {**settings, **values}, target, resume or grid, on_epoch, progress)
 
     best: dict[str, str] = {}
     if grid and workers.size > 1:
@@ -127,7 +127,7 @@ def train(
     elif not model_class.grid:
         raise ConfigError(f"{model} has no grid of settings; give them one by one.")
     else:
-        best = search(model_class.grid, folder, lambda values, place: str(run(values, place)[1].select))
+        best = search(model_class.grid, folder, lambda values, target: str(run(values, target)[1].select))
         predictor = load_model(folder, trust=trust)
     log = _log(folder / "grid" / ",".join(f"{name}={value}" for name, value in best.items()) if best else folder)
     return Training(
@@ -138,7 +138,7 @@ def train(
         folder=folder,
         log=log,
         chosen=best,
-        kept=wanted.checkpoint,
+        kept=recipe.checkpoint,
         leads=workers.leads,
     )
 
@@ -188,7 +188,7 @@ def _run(
 
 
 def _training_graph(source: Any, recipe: Recipe, data_dir: Path | None, reading: Reading) -> loop.TrainingGraph:
-    """A graph to learn from, and its validation facts: none of a single graph if the last weights are kept."""
+    """A training graph and its validation facts; none for a single graph if the last weights are kept."""
     named = isinstance(source, str | Path)
     single = locate(source, data_dir).is_graph if named else not isinstance(source, Task)
     if single and recipe.checkpoint == "last":

@@ -1,4 +1,4 @@
-"""Whether a model was trained on a graph, from what its description says: digests, sketches of facts, and names."""
+"""Detect whether a model was trained on a graph, from its description: digests, sketches of facts, and names."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LARGE = 0.1
 
 
 def trained_on(model: LinkPredictor, graph: KnowledgeGraph, name: str) -> str | None:
-    """A sentence if the graph was part of the model's training data, or may have been; None otherwise."""
+    """A warning if the graph was part of the model's training data, or may have been; None otherwise."""
     for trained in _runs(_description(model)):
         names, digests, facts = (list(trained.get(key, ())) for key in ("datasets", "digests", "facts"))
         for index, called in enumerate(names):
@@ -33,7 +33,7 @@ def trained_on(model: LinkPredictor, graph: KnowledgeGraph, name: str) -> str | 
 def _description(model: LinkPredictor) -> dict[str, Any]:
     try:
         return read_description(folder_of(model.loaded_as)) if model.loaded_as else {}
-    except InputError:  # made in memory, or its folder is gone
+    except InputError:  # made in memory, or its folder was removed
         return {}
 
 

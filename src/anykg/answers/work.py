@@ -1,9 +1,9 @@
-"""Work that is split into parts: here, one after another, or on a cluster (`anykg.cluster`).
+"""Run work in parts, one after another in this process or on a cluster (`anykg.cluster`).
 
-A part is a function of a module, called with what the work is about (`Subject`), what all parts have in common, and its
-own arguments; it returns arrays. The parts do not depend on how many workers there are, and their results are used in
-order, so a result is the same to the bit wherever it was computed, with the same number of threads to a worker. Parts
-that are finished can be kept on disk, for a run that is stopped.
+A part is a module-level function, called with the subject of the work (`Subject`), the arguments common to all parts,
+and its own arguments; it returns arrays. The parts do not depend on the number of workers, and their results are used
+in order, so results are bitwise reproducible for a fixed number of threads per worker. Finished parts can be cached on
+disk, so that an interrupted run resumes.
 """
 
 from __future__ import annotations
@@ -25,31 +25,32 @@ from anykg import __version__
 from anykg.atomic import atomic_path
 from anykg.cluster import RETRIES, Cluster, SharedFile
 from anykg.errors import ConfigError, DataError, InputError, Interrupted
-from anykg.evaluation.ranking import Best, device_of
+from anykg.evaluation.ranking import Best
 from anykg.evaluation.reading import best_answers, encode
+from anykg.evaluation.scoring import device_of
 from anykg.graph.graph import KnowledgeGraph
 from anykg.models.base import LinkPredictor
 from anykg.progress import Progress, ignore
 
 SLICE = 64
-"""Questions in a part."""
+"""Questions per part."""
 QUEUED, AHEAD = 1, 4
-"""Parts that wait at each worker, and finished parts of each worker that wait for an earlier one, at most."""
+"""Upper bounds per worker on queued parts, and on finished parts that wait for an earlier one."""
 FORGET_DAYS = 14
-"""Parts of a run that was stopped are kept for so long."""
+"""How long the parts of an interrupted run are kept."""
 
 Arrays = dict[str, np.ndarray]
 
 
 class Subject:
-    """What work is about: a graph, a model, and how many facts are read for a question (`evaluation.reading`)."""
+    """The subject of the work: a graph, a model, and how many facts are read per question (`evaluation.reading`)."""
 
     def __init__(self, graph: KnowledgeGraph, model: LinkPredictor | None = None, budget: int | None = None) -> None:
         self.graph, self.budget = graph, budget
         self._model = model
         self._rest: tuple[str, Subject] | None = None
         self.progress: Progress = ignore
-        """What a part that is computed here reports to."""
+        """The progress callback of parts computed in this process."""
 
     @property
     def model(self) -> LinkPredictor:
@@ -82,7 +83,7 @@ class Subject:
 
 
 Function = Callable[..., Arrays]
-"""Called with the subject, what is common to all parts, and the arguments of a part."""
+"""Called with the subject, the common arguments, and the arguments of a part."""
 
 
 class Store:
@@ -102,11 +103,11 @@ class Store:
                     shutil.rmtree(old, ignore_errors=True)
 
     def indices(self) -> set[int]:
-        """The parts that are there."""
+        """The indices of the stored parts."""
         return {int(file.stem) for file in self.folder.glob("*.npz") if file.stem.isdecimal()}
 
     def load(self, index: int) -> Arrays | None:
-        """The arrays of a part; None if there are none that can be read."""
+        """The arrays of a part; None if they are missing or unreadable."""
         try:
             with np.load(self._file(index), allow_pickle=False) as kept:
                 return dict(kept)
@@ -114,12 +115,12 @@ class Store:
             return None
 
     def save(self, index: int, arrays: Arrays) -> None:
-        """Keep the arrays of a part; a cache that cannot be written keeps none."""
+        """Store the arrays of a part; a cache that cannot be written is ignored."""
         with suppress(InputError), atomic_path(self._file(index)) as temporary, temporary.open("wb") as file:
             np.savez(file, **arrays)  # type: ignore[arg-type]
 
     def clear(self) -> None:
-        """Forget all parts, when the work is done."""
+        """Remove all parts, when the work is done."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _file(self, index: int) -> Path:
@@ -138,11 +139,11 @@ def results(
     """The results of all parts, in their order.
 
     Args:
-        function: Of a module, as workers import it.
-        subject: What the work is about.
+        function: A module-level function, which workers import.
+        subject: The subject of the work.
         parts: Arguments of each part.
         common: Given to every part.
-        cluster: Where to work; None for here.
+        cluster: Where to compute; None for this process.
         store: Keeps finished parts until all are done.
     """
     done = set() if store is None else store.indices()
@@ -175,12 +176,12 @@ def results(
 # -- on a cluster ---------------------------------------------------------------------------------------------------
 
 
-class Kit(NamedTuple):
-    """What a worker needs to know the subject."""
+class SubjectSpec(NamedTuple):
+    """What a worker needs to load the subject."""
 
     graph: SharedFile
     digest: str
-    """Of graph and model: a worker keeps what it has opened."""
+    """Digest of graph and model, under which a worker caches what it has opened."""
     model: tuple[bytes, bytes] | None
     """Description and weights."""
     budget: int | None
@@ -198,11 +199,11 @@ def _elsewhere(
     common: Any,
     waiting: dict[int, Arrays],
 ) -> Iterator[tuple[int, Arrays]]:
-    """(index, result) of the parts that are left, as they are done; `waiting` holds those not used yet."""
+    """Yield (index, result) of the remaining parts as they finish; `waiting` holds those not used yet."""
     if not left:
         return
-    kit, shared = cluster.put(_kit(subject, cluster)), cluster.put(common)
-    tasks = ((kit, function, shared, index, parts[index]) for index in left)
+    spec, shared = cluster.put(_spec(subject, cluster)), cluster.put(common)
+    tasks = ((spec, function, shared, index, parts[index]) for index in left)
     for done in cluster.completed(
         work_on, tasks, queued=QUEUED * cluster.slots, hold=lambda: len(waiting) >= AHEAD * cluster.slots
     ):
@@ -214,19 +215,19 @@ def _elsewhere(
         yield done.arguments[3], done.result
 
 
-def work_on(kit: Kit, function: Function, common: Any, index: int, part: tuple[Any, ...]) -> Arrays:
+def work_on(spec: SubjectSpec, function: Function, common: Any, index: int, part: tuple[Any, ...]) -> Arrays:
     """Compute a part, in a worker."""
     from anykg.threads import threads
 
     del index
-    found = _versions()
-    if found != kit.versions:
+    installed = _versions()
+    if installed != spec.versions:
         raise ConfigError(
-            f"--cluster: expected {', '.join(kit.versions)}, as here, and found {', '.join(found)} in a worker; "
+            f"--cluster: expected {', '.join(spec.versions)}, as here, and found {', '.join(installed)} in a worker; "
             "install the same versions on all machines."
         )
-    with threads(torch=kit.threads, kernels=kit.threads):
-        return function(_subject(kit), common, *part)
+    with threads(torch=spec.threads, kernels=spec.threads):
+        return function(_subject(spec), common, *part)
 
 
 def _versions() -> tuple[str, ...]:
@@ -236,22 +237,22 @@ def _versions() -> tuple[str, ...]:
 
 
 _OPENED: dict[str, Subject] = {}
-"""What this worker works on, and what it worked on before."""
+"""The subject in this worker, cached from earlier parts."""
 
 
-def _subject(kit: Kit) -> Subject:
-    if kit.digest not in _OPENED:
+def _subject(spec: SubjectSpec) -> Subject:
+    if spec.digest not in _OPENED:
         from anykg.io.pack import open_pack
 
         while len(_OPENED) > 1:
             _OPENED.pop(next(iter(_OPENED)))
-        graph, _ = open_pack(kit.graph.here())
-        model = None if kit.model is None else _loaded(kit.model).to(kit.device)
-        _OPENED[kit.digest] = Subject(graph, model, kit.budget)
-    return _OPENED[kit.digest]
+        graph, _ = open_pack(spec.graph.here())
+        model = None if spec.model is None else _loaded(spec.model).to(spec.device)
+        _OPENED[spec.digest] = Subject(graph, model, spec.budget)
+    return _OPENED[spec.digest]
 
 
-def _kit(subject: Subject, cluster: Cluster) -> Kit:
+def _spec(subject: Subject, cluster: Cluster) -> SubjectSpec:
     graph, model = subject.graph, subject._model
     if graph.entities.attributes is not None:
         raise ConfigError("--cluster: attributes of entities are not sent to workers; run the command without it.")
@@ -260,7 +261,7 @@ def _kit(subject: Subject, cluster: Cluster) -> Kit:
     device = "cpu" if model is None else str(device_of(model))
     content = blake2b(b"".join(saved or ()), digest_size=16).hexdigest()
     key = f"{graph.digest} {content} {device} {subject.budget}"
-    return Kit(shared, key, saved, subject.budget, device, cluster.threads, _versions())
+    return SubjectSpec(shared, key, saved, subject.budget, device, cluster.threads, _versions())
 
 
 def _pack_of(graph: KnowledgeGraph) -> Path:

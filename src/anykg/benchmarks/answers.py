@@ -1,7 +1,7 @@
-"""What fitting to a graph brings: `anykg fit` beside the zero-shot model, its components and PyKEEN, by minutes.
+"""Benchmark of fitting: `anykg fit` against the zero-shot model, its components and PyKEEN, by minutes.
 
-A cell is a graph, a number of minutes and a system, kept as one line as soon as it is done, so that the same command
-goes on where it was stopped. PyKEEN is trained once for the longest of the minutes, and measured at each. Figures are
+A cell is a graph, a number of minutes and a system, written as one line as soon as it is done, so that the same command
+resumes an interrupted run. PyKEEN is trained once for the longest of the minutes, and measured at each. Figures are
 for both ends of the same seeded sample of test facts, ranked among all entities, all known facts filtered.
 
 Calibration compares the stated probability of first answers with how many are right, for relations and directions with
@@ -31,8 +31,9 @@ from anykg.benchmarks import pykeen_baselines
 from anykg.benchmarks.cells import read_cells, write_cells
 from anykg.benchmarks.runs import claimed
 from anykg.evaluation.metrics import standard_errors, summarise
-from anykg.evaluation.ranking import Best, best_answers, questions_about
+from anykg.evaluation.ranking import Best, best_answers
 from anykg.evaluation.ranks import Ties, rank
+from anykg.evaluation.scoring import questions_about
 from anykg.graph.graph import HEAD, TAIL, KnowledgeGraph
 from anykg.graph.task import Task
 from anykg.io.catalog import load_task
@@ -52,7 +53,7 @@ GRAPHS = (
 MINUTES = (2.0, 1.0, 5.0)
 SYSTEMS = ("zero-shot", "fit", *pykeen_baselines.NAMES)
 LIMIT = 1000
-"""Test facts asked about; a sample where there are more."""
+"""Upper bound on test facts; a sample if there are more."""
 FEWEST = 50
 """Test facts of a relation and direction whose calibration is reported."""
 
@@ -73,17 +74,17 @@ def run(
 ) -> None:
     """Fill in the cells that are missing."""
     path = results / NAME / CELLS_FILE
-    wanted = [(length, name, system) for length in minutes for name in graphs for system in systems]
-    for number, (length, name, system) in enumerate(wanted, 1):
+    combinations = [(length, name, system) for length in minutes for name in graphs for system in systems]
+    for number, (length, name, system) in enumerate(combinations, 1):
         key = _key(name, length, system, limit)
         if _find(read_cells(path), key) is None:
-            tell(f"{number} of {len(wanted)}: {name} {key['minutes']:g} min {system} ...")
+            tell(f"{number} of {len(combinations)}: {name} {key['minutes']:g} min {system} ...")
             others = minutes if system in pykeen_baselines.NAMES else [length]
             keys = [_key(name, other, system, limit) for other in sorted(set(others))]
             keys = [part for part in keys if _find(read_cells(path), part) is None]
-            found = _cells(system, load_task(name, data_dir), [part["minutes"] for part in keys], limit, tell)
-            for part, figures in zip(keys, found, strict=True):
-                with claimed(path.parent, wait=True):  # others may have added theirs
+            cells = _cells(system, load_task(name, data_dir), [part["minutes"] for part in keys], limit, tell)
+            for part, figures in zip(keys, cells, strict=True):
+                with claimed(path.parent, wait=True):  # other processes may have added cells
                     write_cells(path, [*read_cells(path), part | figures], experiment=NAME)
         done = _find(read_cells(path), key)
         assert done is not None
@@ -91,7 +92,7 @@ def run(
 
 
 def _key(name: str, minutes: float, system: str, limit: int) -> dict[str, Any]:
-    """What a cell is found by; zero-shot does not depend on the minutes."""
+    """The key of a cell; zero-shot does not depend on the minutes."""
     return {"graph": name, "minutes": 0.0 if system == "zero-shot" else minutes, "system": system, "limit": limit}
 
 
@@ -145,8 +146,8 @@ def _cells(system: str, task: Task, minutes: Sequence[float], limit: int, tell: 
 
 
 def _figures(ranks: np.ndarray) -> dict[str, float]:
-    found, errors = summarise(ranks), standard_errors(ranks)
-    return {"mrr": found["mrr"], "hits@10": found["hits@10"], "mrr_error": errors["mrr"]}
+    metrics, errors = summarise(ranks), standard_errors(ranks)
+    return {"mrr": metrics["mrr"], "hits@10": metrics["hits@10"], "mrr_error": errors["mrr"]}
 
 
 @torch.no_grad()
@@ -159,8 +160,8 @@ def _ranks(
 ) -> dict[str, np.ndarray]:
     """Ranks [2F] of both ends of facts under each model."""
     encoded = [model.eval().encode(graph) for model in models]
-    found = ask(models, encoded, graph, whole, both_ways(facts, graph.num_relations)).ranks
-    return {name: found[:, index] for index, name in enumerate(names)}
+    ranks = ask(models, encoded, graph, whole, both_ways(facts, graph.num_relations)).ranks
+    return {name: ranks[:, index] for index, name in enumerate(names)}
 
 
 def _ranks_of(score: pykeen_baselines.ScoreTails, whole: KnowledgeGraph, questions: np.ndarray) -> np.ndarray:
@@ -274,7 +275,7 @@ CALIBRATIONS = {
     ("fit", "calibration"): "fitted",
     ("fit", "calibration_suggested"): "fitted, missing share suggested by the graph",
 }
-"""Which calibrations are shown, by system and key of a cell."""
+"""The calibrations shown, by system and key of a cell."""
 
 
 def _calibration_lines(cells: list[dict[str, Any]], graphs: list[str]) -> list[str]:

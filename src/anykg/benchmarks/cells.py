@@ -7,8 +7,8 @@
       ...
      ]}
 
-In a cell, the value of a shared key is its index in the list above. Numbers have six digits. Files from before, with
-everything written out in every cell, are read as well.
+In a cell, the value of a shared key is its index in the list above. Numbers have six digits. Older files, which repeat
+everything in every cell, are read as well.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from anykg.atomic import write_text
 from anykg.errors import CheckpointError
 
 SHARED = ("made_with", "protocol", "counts", "settings")
-"""Keys whose values many cells have in common."""
+"""Keys whose values many cells share."""
 DIGITS = 6
 
 Cell = dict[str, Any]
 
 
 def write_cells(path: Path, cells: Iterable[Mapping[str, Any]], **header: Any) -> None:
-    """Write cells in the given order, whole or not at all."""
+    """Write cells atomically, in the given order."""
     shared: dict[str, list[Any]] = {}
     lines = [_dumps(_compact(cell, shared)) for cell in cells]
     parts = [f"{_dumps(key)}: {_dumps(value)}" for key, value in header.items()]
@@ -40,7 +40,7 @@ def write_cells(path: Path, cells: Iterable[Mapping[str, Any]], **header: Any) -
 
 
 def read_cells(path: Path) -> list[Cell]:
-    """The cells of a results file with all they share put back; none if there is no file."""
+    """The cells of a results file with shared values filled in; none if there is no file."""
     if not path.exists():
         return []
     try:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from anykg.benchmarks.experiment import Experiment
-from anykg.benchmarks.runs import Tell, at_hand, missing_cells, run_if_missing
+from anykg.benchmarks.runs import Tell, missing_cells, run_if_missing, with_available_graphs
 from anykg.cluster import RETRIES, connected
 
 
@@ -30,13 +30,13 @@ def run_on(
     deadline = None if minutes is None else time.monotonic() + 60 * minutes
     with connected(address, threads=1) as cluster:
         assert cluster is not None
-        found = at_hand(experiment, data_dir)
+        available = with_available_graphs(experiment, data_dir)
 
         def tasks() -> Iterator[tuple[Any, ...]]:
-            for cell in missing_cells(found, runs):
+            for cell in missing_cells(available, runs):
                 if deadline is not None and time.monotonic() > deadline:
                     return
-                yield found, cell, runs, data_dir
+                yield available, cell, runs, data_dir
 
         for done in cluster.completed(run_if_missing, tasks()):
             summary = done.result
@@ -44,4 +44,4 @@ def run_on(
                 summary = f"lost its worker {RETRIES + 1} times; run the command again to resume it"
             if summary is not None:
                 tell(done.arguments[1], summary)
-    return len(missing_cells(found, runs))
+    return len(missing_cells(available, runs))

@@ -1,4 +1,4 @@
-"""Whether printed metrics can belong to the same ranks.
+"""Check whether published metrics are consistent with each other.
 
 Hits@1, Hits@5 and Hits@10 say how many ranks are 1, up to 5, up to 10 and up to 51; each group bounds its part of the
 MRR. Ranks may be halves, where ties are averaged. The bounds are linear, so means over seeds keep them.
@@ -27,7 +27,7 @@ class Impossible(NamedTuple):
 
 
 def mrr_bounds(hits_1: float, hits_5: float, hits_10: float) -> tuple[float, float]:
-    """The least and the largest MRR, in percent, that Hits@1, 5 and 10 in percent allow among 51 candidates."""
+    """The smallest and largest MRR, in percent, that Hits@1, 5 and 10 in percent allow among 51 candidates."""
     groups = (hits_1, hits_5 - hits_1, hits_10 - hits_5, 100 - hits_10)
     least = sum(share / rank for share, rank in zip(groups, (1, 5, 10, LAST_RANK), strict=True))
     most = sum(share / rank for share, rank in zip(groups, (1, 1.5, 5.5, 10.5), strict=True))
@@ -36,7 +36,7 @@ def mrr_bounds(hits_1: float, hits_5: float, hits_10: float) -> tuple[float, flo
 
 def impossible(published: Published) -> list[Impossible]:
     """Rows whose MRR is outside the bounds of their Hits@k."""
-    found = []
+    inconsistent = []
     for model, dataset, column, task in dict.fromkeys(key[:4] for key in published):
         values = {metric: published.get((model, dataset, column, task, metric)) for metric in LABELS}
         if any(value is None for value in values.values()):
@@ -44,5 +44,5 @@ def impossible(published: Published) -> list[Impossible]:
         mean = {metric: value[0] for metric, value in values.items() if value is not None}
         least, most = mrr_bounds(mean["hits@1"], mean["hits@5"], mean["hits@10"])
         if not least - ROUNDING <= mean["mrr"] <= most + ROUNDING:
-            found.append(Impossible(model, dataset, task, mean["mrr"], least, most))
-    return found
+            inconsistent.append(Impossible(model, dataset, task, mean["mrr"], least, most))
+    return inconsistent

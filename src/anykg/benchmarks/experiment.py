@@ -28,9 +28,9 @@ class ModelRow:
     """A model of a table."""
 
     name: str
-    """What the row is called."""
+    """The name of the row."""
     published: str = ""
-    """What the paper calls it; empty if it has no such row."""
+    """Its name in the paper; empty if the paper has no such row."""
     model: str = ""
     """The registered model; the row's name if empty."""
     weights_of: ModelRow | None = None
@@ -46,13 +46,13 @@ class ModelRow:
     """In a column of training graphs: the whole graph is observed, or only the part that is not held out as targets,
     as in the public code of ISDEA+."""
     protocols: tuple[str, ...] = ()
-    """How it is tested; the first is the one of the paper's row. The experiment's if empty."""
+    """The protocols, that of the paper's row first; the experiment's if empty."""
     limits: Mapping[str, int] = field(default_factory=dict)
-    """Of which kind of question only a seeded sample is asked, and how large: {relation = 500}."""
+    """Sizes of seeded samples of questions, by kind: {relation = 500}."""
 
 
 class Cell(NamedTuple):
-    """One run: a model trained on a task from a seed, and tested on what the experiment asks."""
+    """One run: a model trained on a task with a seed, and tested on the graphs of the experiment."""
 
     model: ModelRow
     task: str
@@ -70,14 +70,14 @@ class Experiment:
     protocol: str
     models: tuple[ModelRow, ...]
     family: str = ""
-    """What the names of training graphs begin with in the catalog."""
+    """Prefix of the names of training graphs in the catalog."""
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: {"zero-shot": (OWN,)})
-    """What is reported: names, and the graphs each is the mean of."""
+    """The columns of the tables: names, and the graphs that each is the mean of."""
     metrics: tuple[str, ...] = ("hits@10", "hits@5", "hits@1", "mrr")
     optional: tuple[str, ...] = ()
-    """Graphs that are left out where they are not at hand."""
+    """Graphs that are skipped if they are not available."""
     pairs: tuple[tuple[str, str], ...] = ()
-    """Tasks to compare: without and with what is suspected to harm."""
+    """Pairs of tasks to compare: without and with the graphs suspected of negative transfer."""
     plot: Literal["", "heatmaps", "pairs", "lines"] = ""
     cells_of: str = ""
     """The experiment whose cells it shares; its own if empty."""
@@ -88,15 +88,15 @@ class Experiment:
         return self.cells_of or self.name
 
     def protocols(self, model: ModelRow) -> tuple[str, ...]:
-        """How a row is tested."""
+        """The protocols of a row."""
         return model.protocols or (self.protocol,)
 
     def trained_on(self, task: str) -> tuple[str, ...]:
-        """The graphs a task trains on, as the catalog calls them."""
+        """The training graphs of a task, by their names in the catalog."""
         return tuple(self.family + name for name in task.split("+")) if self.family else (task,)
 
     def training_names(self, cell: Cell) -> tuple[str, ...]:
-        """What a cell's training graphs are called: a merged one like the task."""
+        """The names of a cell's training graphs; a merged one is named like the task."""
         names = self.trained_on(cell.task)
         return (cell.task,) if cell.model.graphs == "merged" and len(names) > 1 else names
 
@@ -105,7 +105,7 @@ class Experiment:
         return tuple(dict.fromkeys(name for column in self.columns for name in self.averaged(cell, column)))
 
     def averaged(self, cell: Cell, column: str) -> tuple[str, ...]:
-        """The graphs that a cell's figure in a column is the mean of, none where it was trained on the topic.
+        """The graphs that a cell's figure in a column is the mean of, none if it was trained on the topic.
 
         `valid:NAME` or `message:NAME` is a training graph with the facts of its valid.txt.
         """
@@ -115,7 +115,7 @@ class Experiment:
         return tuple(name for graph in unseen for name in special.get(graph, (graph,)))
 
     def cells(self) -> list[Cell]:
-        """Every run, a seed of everything before the next seed; of one graph there is nothing to keep apart."""
+        """Every run, ordered by seed; models that keep training graphs apart are skipped for a single graph."""
         return [
             Cell(model, task, seed)
             for seed in range(self.seeds)
@@ -134,14 +134,14 @@ class Experiment:
         )
 
     def without(self, graphs: tuple[str, ...]) -> Experiment:
-        """The same with some graphs not tested on; a column that needs one of them is left out."""
+        """The same without some test graphs; a column that needs one of them is left out."""
         return replace(self, columns={k: v for k, v in self.columns.items() if not set(v) & set(graphs)})
 
 
 def experiment_names() -> list[str]:
     """Every experiment described in this folder."""
-    found = files("anykg.benchmarks").joinpath("experiments").iterdir()
-    return sorted(file.name.removesuffix(".toml") for file in found if file.name.endswith(".toml"))
+    paths = files("anykg.benchmarks").joinpath("experiments").iterdir()
+    return sorted(file.name.removesuffix(".toml") for file in paths if file.name.endswith(".toml"))
 
 
 def load_experiment(name: str) -> Experiment:

@@ -1,7 +1,7 @@
-"""Several trained models, one of which answers about a graph: the one that is best at the graph's own facts.
+"""Choose one of several trained models for a graph: the one that is best at the graph's own facts.
 
-Some facts of the graph are hidden and every expert is asked for them back, so the choice uses nothing but the graph
-that questions are asked about. What one expert learnt badly cannot harm what another learnt well.
+Some facts of the graph are hidden and every expert is asked for them, so the choice only uses the graph that questions
+are about. A bad expert cannot harm the answers of a good one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from anykg.graph.graph import KnowledgeGraph
 from anykg.models.base import LinkPredictor
 
 HIDDEN = 500
-"""Facts that are hidden; those that a row samples questions from are fewer."""
+"""Number of hidden facts; fewer for rows that sample their questions."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Experts:
     models: Mapping[str, LinkPredictor]
 
     def best(self, graph: KnowledgeGraph, kind: Target, protocol: Protocol, seed: int, limit: int | None) -> str:
-        """The one with the highest MRR on hidden facts of the graph; of equals the first."""
+        """The expert with the highest MRR on hidden facts of the graph; ties go to the first."""
         rounds = graph.derive(hide, HIDDEN, seed)
         means = {}
         for name, model in self.models.items():
@@ -37,5 +37,5 @@ class Experts:
                 evaluate(model, rest, hidden, task=kind, protocol=protocol, seed=seed, limit=limit)
                 for rest, hidden in rounds
             ]
-            means[name] = summarise(np.concatenate([found.ranks.by(found.protocol.ties) for found in asked]))["mrr"]
+            means[name] = summarise(np.concatenate([one.ranks.by(one.protocol.ties) for one in asked]))["mrr"]
         return max(means, key=lambda name: means[name])

@@ -3,7 +3,7 @@
 The inference entities are the first ones that a breadth-first search from a drawn entity meets, so that both sides stay
 dense; a triplet between the two sides belongs to neither. `inductive` keeps of the inference graph what training has
 relations for. `fully-inductive` gives each relation to the side where it has the larger share of the triplets. Each
-side then holds out a part of its own: to validate on, and to ask.
+side then holds out a part of its own, for validation and for testing.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from anykg.seeds import generator
 
 Kind = Literal["transductive", "inductive", "fully-inductive"]
 HELD_OUT = 0.1
-"""The share of each side's triplets that is validated on or asked."""
+"""The share of each side's triplets for validation or testing."""
 
 
 @dataclass(frozen=True)
 class Dropped:
-    """What of the graph is in neither side."""
+    """What neither side contains."""
 
     between: int
     """Triplets between a training entity and an inference entity."""
@@ -43,7 +43,7 @@ class Dropped:
 def split_by_kind(
     graph: KnowledgeGraph, name: str, kind: Kind, *, seed: int = 0, share: float = 0.3
 ) -> tuple[Task, Dropped]:
-    """A task made of one graph, and what was dropped; `share` of the entities are for inference unless transductive."""
+    """Split a graph into a task, and report what was dropped; `share` of the entities are for inference."""
     if kind == "transductive":
         return split_task(graph, name, seed), Dropped(0, 0, (), ())
     if not 0 < share < 1:
@@ -86,13 +86,13 @@ def _inference_entities(graph: KnowledgeGraph, share: float, seed: int) -> np.nd
     n = graph.num_entities
     edges = sp.csr_array((np.ones(len(heads), np.int8), (heads, tails)), shape=(n, n))
     chosen = np.zeros(n, bool)
-    wanted = round(share * n)
+    remaining = round(share * n)
     for start in generator(seed, "inference entities").permutation(n):
-        if wanted <= 0:
+        if remaining <= 0:
             break
         if not chosen[start]:
-            # A part of the graph that is exhausted goes whole, so that a later search never meets its entities.
-            met = breadth_first_order(edges, start, directed=False, return_predecessors=False)[:wanted]
+            # An exhausted component is taken as a whole, so that a later search never meets its entities.
+            met = breadth_first_order(edges, start, directed=False, return_predecessors=False)[:remaining]
             chosen[met] = True
-            wanted -= len(met)
+            remaining -= len(met)
     return chosen

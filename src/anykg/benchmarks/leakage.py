@@ -1,7 +1,7 @@
-"""What a split gives away: things that training and inference share, and asked facts that are told the other way round.
+"""Measure the leakage of a split: what training and inference share, and test facts revealed by inverse relations.
 
-Relation b is an inverse duplicate of relation a if most pairs of a, turned around, are pairs of b. Where such a pair is
-observed, an asked fact can be read off. A symmetric relation is its own inverse.
+Relation b is an inverse duplicate of relation a if most pairs of a, swapped, are pairs of b. If such a pair is
+observed, it reveals a test fact. A symmetric relation is its own inverse.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from anykg.graph.task import Task
 from anykg.graph.vocabulary import Vocabulary
 
 MOST = 0.8
-"""From this share of a relation's pairs on, another one that has them turned around is its inverse."""
+"""Minimum share of a relation's pairs that its inverse has swapped."""
 
 
 class Inverse(NamedTuple):
-    """A relation, and one that tells its facts from the other end."""
+    """A relation and its inverse duplicate."""
 
     relation: str
     inverse: str
@@ -44,7 +44,7 @@ class Leakage:
     asked_with_fact_back: int
     """Asked triplets whose tail has an observed fact of any relation about the head."""
     asked_with_inverse: int
-    """Asked triplets that are observed turned around, by an inverse duplicate of their relation."""
+    """Asked triplets that are observed swapped, by an inverse duplicate of their relation."""
     inverses: tuple[Inverse, ...]
     """Inverse duplicates in the inference graph."""
 
@@ -56,10 +56,10 @@ def leakage_of(task: Task) -> Leakage:
     relations = [_present(graph.triplets[:, 1], graph.relations) for graph in (learnt, asked)]
     same = task.train is task.observed
     observed, test = task.observed, task.test
-    found = inverse_duplicates(asked)
+    inverses = inverse_duplicates(asked)
     back = observed.relations_between(test.triplets[:, 2], test.triplets[:, 0])
     turned = np.zeros((asked.num_relations, asked.num_relations), bool)
-    for relation, inverse, _ in found:
+    for relation, inverse, _ in inverses:
         turned[asked.relations.index(relation), asked.relations.index(inverse)] = True
     through = np.unique(back.rows[turned[test.triplets[back.rows, 1], back.values]])
     return Leakage(
@@ -71,23 +71,23 @@ def leakage_of(task: Task) -> Leakage:
         asked=len(test),
         asked_with_fact_back=int((np.diff(back.offsets) > 0).sum()),
         asked_with_inverse=len(through),
-        inverses=tuple(found),
+        inverses=tuple(inverses),
     )
 
 
 def inverse_duplicates(graph: KnowledgeGraph) -> list[Inverse]:
-    """The relations that another one, or they themselves, tell from the other end; loops are left out."""
+    """The relations with an inverse duplicate, possibly themselves; loops are left out."""
     heads, relations, tails = graph.triplets[graph.triplets[:, 0] != graph.triplets[:, 2]].T.astype(np.int64)
     n = max(graph.num_entities, 1)
-    pairs, place = np.unique(np.concatenate([heads * n + tails, tails * n + heads]), return_inverse=True)
-    there, back = np.split(place, 2)
+    pairs, inverse = np.unique(np.concatenate([heads * n + tails, tails * n + heads]), return_inverse=True)
+    there, back = np.split(inverse, 2)
     shape = (len(pairs), graph.num_relations)
     ones = np.ones(len(heads), np.int64)
     both = sp.csr_array((ones, (there, relations)), shape=shape).T @ sp.csr_array(
         (ones, (back, relations)), shape=shape
     )
     counts = np.bincount(relations, minlength=graph.num_relations)
-    common = both.tocoo()  # [R, R] pairs of the row's relation that the column's has turned around
+    common = both.tocoo()  # [R, R] pairs of the row's relation that the column's has swapped
     rows, columns = common.coords
     share = common.data / counts[rows]
     kept = np.flatnonzero(share >= MOST)

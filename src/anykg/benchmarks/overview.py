@@ -1,4 +1,4 @@
-"""The page of all results, docs/results.md: made from `results/` alone, so that it says what is there and no more.
+"""Generate the page of all results, docs/results.md, from `results/` alone.
 
 `notes.md` beside an experiment's figures is copied to the page; `reasons.toml` says why figures differ.
 """
@@ -29,7 +29,7 @@ TABLES = (
 )
 """The paper's tables of results: name, experiment, metric."""
 LARGE = ("fb15k-237", "nell-995")
-"""The large graphs that are at hand."""
+"""The large graphs that are available."""
 COUNTS = ("within 5 points", "above", "below")
 
 
@@ -55,7 +55,7 @@ def results_page(results: Path) -> str:
 
 
 def _counts(found: dict[str, list[Figure]]) -> list[str]:
-    """How many figures of each of the paper's tables there are here, and how far they are from the paper's."""
+    """How many figures of each of the paper's tables we have, and how far they are from the paper's."""
     lines = [
         "",
         "## The paper's tables",
@@ -101,7 +101,7 @@ def _impossible() -> list[str]:
 
 
 def _squares(experiment: Experiment, found: list[Figure]) -> list[str]:
-    """How much of each heatmap there is, by the protocol of the paper's row."""
+    """How much of each heatmap is done, by the protocol of the paper's row."""
     lines = []
     for model in experiment.models:
         mine = [f for f in found if (f.model, f.protocol) == (model.name, experiment.protocols(model)[0])]
@@ -172,7 +172,7 @@ def _model_line(model: str, protocol: str, part: list[Figure]) -> str:
 
 
 def _differences(found: list[Figure], reasons: list[Reason]) -> list[str]:
-    """Figures that are off, by the reason for it."""
+    """Figures that differ from the paper's, grouped by reason."""
     if all(f.paper is None for f in found):
         return ["The paper prints no numbers to compare with."]
     compared = [f for f in found if f.difference is not None]

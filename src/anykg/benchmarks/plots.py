@@ -1,6 +1,6 @@
-"""Plots of what an experiment found: heatmaps, pairs of training sets, lines.
+"""Plot the results of an experiment: heatmaps, pairs of training sets, lines.
 
-Each is an SVG file, the same bytes every time.
+Each plot is a reproducible SVG file.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def draw(experiment: Experiment, found: list[Figure], results: Path) -> list[Path]:
-    """Draw what the experiment asks for into `results/NAME`; returns the files, none if there is nothing to show."""
+    """Draw the plots of an experiment into `results/NAME`; returns the files, none if there is nothing to show."""
     ran = [f for f in found if f.ours is not None]
     if not experiment.plot or not ran:
         return []
@@ -45,7 +45,7 @@ def _parts(experiment: Experiment, ran: list[Figure]) -> list[tuple[Line, list[F
 
 
 def _heatmaps(experiment: Experiment, part: list[Figure]) -> Drawing:
-    """A row a kind of question, a column a metric; in each, a row a training graph and a column a tested one."""
+    """Heatmaps: one row of plots per kind of question, one column per metric; training graphs against test graphs."""
     drawing, axes = _canvas(len(KINDS), len(experiment.metrics), 4.2, 3.8)
     columns = list(experiment.columns)
     for down, kind in enumerate(KINDS):
@@ -67,7 +67,7 @@ def _heatmaps(experiment: Experiment, part: list[Figure]) -> Drawing:
 
 
 def _pairs(experiment: Experiment, ran: list[Figure]) -> Drawing:
-    """A row a kind of question, a column a model; bars for both training sets of each pair, dashes for the paper's."""
+    """One row of plots per kind of question, one column per model; bars for both training sets, dashes: the paper."""
     metric = experiment.metrics[0]
     column = [column for column in experiment.columns if any(f.column == column for f in ran)][-1]
     parts = _parts(experiment, ran)
@@ -76,25 +76,25 @@ def _pairs(experiment: Experiment, ran: list[Figure]) -> Drawing:
         for across, (line, part) in enumerate(parts):
             plot = axes[down][across]
             known = {f.dataset: f for f in part if (f.task, f.metric, f.column) == (kind, metric, column)}
-            said = []
+            paper = []
             for side, (label, color) in enumerate((("first", "C0"), ("second", "C3"))):
                 picked = [(x, known[pair[side]]) for x, pair in enumerate(experiment.pairs) if pair[side] in known]
-                places = [x + 0.4 * side - 0.2 for x, _ in picked]
+                centres = [x + 0.4 * side - 0.2 for x, _ in picked]
                 spread = [f.std or 0 for _, f in picked]
-                plot.bar(places, [f.ours for _, f in picked], 0.38, yerr=spread, color=color, label=label)
-                said += [(x, f.paper) for x, (_, f) in zip(places, picked, strict=True) if f.paper is not None]
-            if said:
-                plot.scatter(*zip(*said, strict=True), marker="_", s=200, color="black", zorder=3, label="the paper's")
+                plot.bar(centres, [f.ours for _, f in picked], 0.38, yerr=spread, color=color, label=label)
+                paper += [(x, f.paper) for x, (_, f) in zip(centres, picked, strict=True) if f.paper is not None]
+            if paper:
+                plot.scatter(*zip(*paper, strict=True), marker="_", s=200, color="black", zorder=3, label="the paper's")
             plot.set_xticks(range(len(experiment.pairs)), ["\n".join(p) for p in experiment.pairs], fontsize=7)
             plot.tick_params("x", rotation=60)
             plot.set(title=f"{line.label(experiment)}, {kind}", ylabel=f"{column} {LABELS[metric]}")
             plot.set(ylim=(0, 112), xlim=(-0.5, len(experiment.pairs) - 0.5))
-            plot.legend(fontsize=6, ncols=3, loc="upper center")  # above 100, so that it hides nothing
+            plot.legend(fontsize=6, ncols=3, loc="upper center")  # room above 100 for the legend
     return drawing
 
 
 def _lines(experiment: Experiment, ran: list[Figure]) -> Drawing:
-    """A plot for each kind of question: a line a model over the number of training graphs."""
+    """A plot for each kind of question: one line per model over the number of training graphs."""
     metric = experiment.metrics[0]
     drawing, axes = _canvas(1, len(KINDS), 5, 3.6)
     for plot, kind in zip(axes[0], KINDS, strict=True):

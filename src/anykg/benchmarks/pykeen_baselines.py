@@ -1,4 +1,4 @@
-"""PyKEEN's ComplEx and RotatE, trained for a given time on the same facts; for comparison with `anykg fit`.
+"""Train PyKEEN's ComplEx and RotatE for a given time on the same facts, for comparison with `anykg fit`.
 
 Settings are those of the papers that made these models strong. ComplEx (Lacroix et al. 2018): inverse relations, all
 entities as candidates (LCWA), cross-entropy, N3, a small start, Adagrad; PyKEEN's own default, a standard normal start
@@ -40,13 +40,13 @@ ScoreTails = Callable[[Tensor, Tensor], Tensor]
 
 
 class _TimeIsUp(Exception):
-    """The time to train has passed."""
+    """The training time is over."""
 
 
 def train(name: str, graph: KnowledgeGraph, seconds: Sequence[float], seed: int = 0) -> Iterator[ScoreTails]:
     """Train a baseline once and return its scores after each of some times, earliest first.
 
-    A score function holds until the next one is asked for.
+    A score function is valid until the next one is requested.
     """
     try:
         from pykeen.training.callbacks import TrainingCallback
@@ -68,7 +68,7 @@ def train(name: str, graph: KnowledgeGraph, seconds: Sequence[float], seed: int 
     model, loop, batch_size = _set_up(name, factory, seed)
 
     class Watch(TrainingCallback):  # type: ignore[misc]
-        """Keeps the weights at the times asked for and ends the training at the last."""
+        """Keeps the weights at the given times and stops training at the last."""
 
         def on_batch(self, epoch: int, batch: Any, batch_loss: float, **kwargs: Any) -> None:
             while len(reached) < len(waiting) and time.monotonic() - started > waiting[len(reached)]:

@@ -1,4 +1,4 @@
-"""Why figures differ from the paper's: `reasons.toml` beside an experiment's figures.
+"""Read why figures differ from the paper's, from `reasons.toml` beside an experiment's figures.
 
     [[reason]]
     models = ["gin"]              # rows of the table
@@ -9,7 +9,7 @@
     tested = true                 # false: not explained, `text` says what was tried
     text = "..."
 
-The first reason that fits a figure is its reason.
+The first reason that matches a figure applies.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ FILE = "reasons.toml"
 
 @dataclass(frozen=True, kw_only=True)
 class Reason:
-    """A reason, and the figures it is for."""
+    """A reason, and the figures it applies to."""
 
     text: str
     models: Sequence[str]
     tested: bool
-    """False where what was tried did not explain it."""
+    """False if the attempts to explain it failed."""
     kinds: Sequence[str] = ()
     metrics: Sequence[str] = ()
     datasets: Sequence[str] = ()
     columns: Sequence[str] = ()
 
     def fits(self, figure: Figure) -> bool:
-        """Whether the figure is one of those it is for."""
+        """Whether the reason applies to the figure."""
         wanted = (
             (self.models, figure.model),
             (self.kinds, figure.task),

@@ -1,4 +1,4 @@
-"""What an experiment found, beside what the paper says.
+"""Collect the results of an experiment and compare them with the paper's.
 
 `results/HOME/MODEL.json` keeps every cell (see `cells`), HOME being the experiment the cells belong to; tables average
 over seeds: mean and standard deviation in percent.
@@ -22,9 +22,9 @@ from anykg.evaluation.protocol import PROTOCOLS
 
 LABELS = {"hits@10": "Hits@10", "hits@5": "Hits@5", "hits@1": "Hits@1", "mrr": "MRR"}
 KEPT = ("protocol", "seed", "counts", "metrics", "standard_errors", "score_errors", "expert", "made_with")
-"""What a results file keeps of each evaluation; the rest stays in the run's folder."""
+"""Keys of an evaluation that a results file keeps; the rest stays in the run's folder."""
 KEPT_OF_OWN = (*KEPT, "ties", "by_stratum")
-"""What it keeps of the task's own graph."""
+"""Further keys kept for the task's own graph."""
 ZERO_SHOT = "zero-shot"
 
 Published = dict[tuple[str, str, str, str, str], tuple[float, float | None]]
@@ -56,15 +56,15 @@ class Line(NamedTuple):
     model: ModelRow
     protocol: str
     order: int
-    """Of the protocol among the model's; 0 is the one of the paper's row."""
+    """Index of the protocol among the model's; 0 is the one of the paper's row."""
 
     def label(self, experiment: Experiment) -> str:
-        """What it is called in a table."""
+        """Its name in a table."""
         return self.model.name if self.protocol == experiment.protocol else f"{self.model.name} ({self.protocol})"
 
 
 def collect(experiment: Experiment, runs: Path, results: Path) -> None:
-    """Gather what was found into `results/HOME/MODEL.json`, keeping cells of earlier runs that are not here."""
+    """Collect results into `results/HOME/MODEL.json`, keeping cells of earlier runs whose folders are missing."""
     for model in experiment.models:
         rows = [row for cell in experiment.cells() if cell.model is model for row in _rows(experiment, cell, runs)]
         if rows:
@@ -75,7 +75,7 @@ def collect(experiment: Experiment, runs: Path, results: Path) -> None:
 
 
 def read_rows(experiment: Experiment, model: ModelRow, results: Path) -> list[dict[str, Any]]:
-    """What a results file holds of a model."""
+    """The cells of a model in its results file."""
     return read_cells(_path(experiment, model, results))
 
 
@@ -109,7 +109,7 @@ def _kept(found: dict[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _without_equal_ties(part: dict[str, Any]) -> dict[str, Any]:
-    """The metrics under other rules for ties, only where they differ."""
+    """The metrics under other tie-breaking rules, if they differ."""
     ties = {rule: values for rule, values in (part.get("ties") or {}).items() if values != part["metrics"]}
     return part | {"ties": ties}
 
@@ -138,7 +138,7 @@ def figures(experiment: Experiment, results: Path) -> list[Figure]:
     Cells that were measured under an earlier definition of their protocol count as missing.
     """
     published = load_published(experiment.name)
-    found = []
+    result = []
     for line in lines_of(experiment):
         rows = {(row["task"], row["seed"], graph_of(row)): row for row in read_rows(experiment, line.model, results)}
         for cells in _by_task(experiment, line.model):
@@ -154,12 +154,12 @@ def figures(experiment: Experiment, results: Path) -> list[Figure]:
                         values = [100 * float(np.mean([part["metrics"][metric] for part in seed])) for seed in complete]
                         key = (line.model.published, cells[0].task, column, kind, metric)
                         paper = published.get(key) if line.order == 0 else None
-                        found.append(_figure(line.model.name, line.protocol, *key[1:], values, paper))
-    return found
+                        result.append(_figure(line.model.name, line.protocol, *key[1:], values, paper))
+    return result
 
 
 def _evaluation(row: dict[str, Any], line: Line, kind: str) -> dict[str, Any] | None:
-    """What a row found about a kind of question, if by the protocol as it is defined now."""
+    """The evaluation of a row for a kind of question, if it used the current definition of the protocol."""
     found = row if line.order == 0 else row.get("also", {}).get(line.protocol)
     if found is None or not _is_current(found[kind], kind, line.protocol):
         return None
@@ -168,7 +168,7 @@ def _evaluation(row: dict[str, Any], line: Line, kind: str) -> dict[str, Any] | 
 
 
 def _is_current(part: dict[str, Any], kind: str, name: str) -> bool:
-    """Whether an evaluation drew its candidates as the protocol does now; unknown counts as yes."""
+    """Whether an evaluation used the current definition of the protocol; unknown counts as yes."""
     was, now = part.get("protocol"), PROTOCOLS[name]
     if was is None:
         return True
@@ -198,19 +198,19 @@ def _figure(
     mean = round(float(np.mean(values)), 2) if values else None
     std = round(float(np.std(values, ddof=1)), 2) if len(values) > 1 else None
     difference = round(mean - paper[0], 2) if paper and mean is not None else None
-    said, spread = paper or (None, None)
-    return Figure(model, protocol, dataset, column, kind, metric, mean, std, len(values), said, spread, difference)
+    published, spread = paper or (None, None)
+    return Figure(model, protocol, dataset, column, kind, metric, mean, std, len(values), published, spread, difference)
 
 
 def write_tables(experiment: Experiment, results: Path) -> list[Figure]:
-    """`results/NAME/table.md` for people and `table.csv` for programs; returns what is in them."""
-    found = figures(experiment, results)
+    """Write `results/NAME/table.md` and `table.csv`; returns the figures in them."""
+    all_figures = figures(experiment, results)
     out = results / experiment.name / "table"
     lines = [",".join(Figure._fields)]
-    lines += [",".join("" if value is None else str(value) for value in figure) for figure in found]
+    lines += [",".join("" if value is None else str(value) for value in figure) for figure in all_figures]
     write_text(out.with_suffix(".csv"), "\n".join(lines) + "\n")
-    write_text(out.with_suffix(".md"), _markdown(experiment, found, results))
-    return found
+    write_text(out.with_suffix(".md"), _markdown(experiment, all_figures, results))
+    return all_figures
 
 
 def _markdown(experiment: Experiment, found: list[Figure], results: Path) -> str:
@@ -237,7 +237,7 @@ def _notes(experiment: Experiment, results: Path) -> list[str]:
     for model in experiment.models:
         rows = read_rows(experiment, model, results)
         for kind, limit in model.limits.items():
-            # What was run counts, not what would be run now.
+            # Describe the cells as they were run, not the current settings.
             size = max((row[kind]["counts"]["ranked"] for row in rows if row[kind].get("counts")), default=limit)
             notes.append(f"{model.name}: {kind} task on a seeded sample of at most {size} test triplets a graph.")
         if model.graphs == "experts":
@@ -254,7 +254,7 @@ def _notes(experiment: Experiment, results: Path) -> list[str]:
 
 
 def _models_by_tasks(experiment: Experiment, part: list[Figure]) -> list[str]:
-    """One table: a row a model, a column a task."""
+    """One table: a row per model, a column per task."""
     lines = ["| model | seeds | " + " | ".join(experiment.tasks) + " |", "|---|---|" + "---|" * len(experiment.tasks)]
     for line in lines_of(experiment):
         picked = {f.dataset: f for f in _of(part, line)}
@@ -264,7 +264,7 @@ def _models_by_tasks(experiment: Experiment, part: list[Figure]) -> list[str]:
 
 
 def _tasks_by_columns(experiment: Experiment, part: list[Figure]) -> list[str]:
-    """A table for each model that has figures, ours or the paper's: a row a task, a column what is tested."""
+    """A table for each model with figures, ours or the paper's: a row per task, a column per tested set."""
     lines: list[str] = []
     for line in lines_of(experiment):
         picked = {(f.dataset, f.column): f for f in _of(part, line)}

@@ -37,21 +37,21 @@ from anykg.training.loop import TrainingGraph, train
 RESULT_FILE = "result.json"
 KINDS: tuple[Target, ...] = ("node", "relation")
 Tests = dict[str, dict[str, Any]]
-"""What a cell found: by graph, by kind of question."""
+"""The results of a cell: by graph, by kind of question."""
 Tell = Callable[[Cell, str], None]
 
 
 def folder_of(runs: Path, experiment: Experiment, cell: Cell) -> Path:
-    """Where a cell lives."""
+    """The folder of a cell."""
     return runs / experiment.home / cell.model.name / cell.task / str(cell.seed)
 
 
 def run_all(
     experiment: Experiment, runs: Path, *, data_dir: Path | None = None, minutes: float | None = None, tell: Tell
 ) -> int:
-    """Run what is not done yet, starting no cell after `minutes`; returns how many are missing still."""
+    """Run the unfinished cells, starting none after `minutes`; returns how many are still missing."""
     deadline = None if minutes is None else time.monotonic() + 60 * minutes
-    experiment = at_hand(experiment, data_dir)
+    experiment = with_available_graphs(experiment, data_dir)
     for cell in experiment.cells():
         if deadline is not None and time.monotonic() > deadline:
             break
@@ -62,7 +62,7 @@ def run_all(
 
 
 def run_if_missing(experiment: Experiment, cell: Cell, runs: Path, data_dir: Path | None) -> str | None:
-    """Run a cell that nobody has run or is running, and say what came of it."""
+    """Run a cell unless it is done or claimed by another process, and report the outcome."""
     folder = folder_of(runs, experiment, cell)
     with claimed(folder) as mine:
         if mine and not _is_done(experiment, cell, folder):
@@ -75,16 +75,16 @@ def missing_cells(experiment: Experiment, runs: Path) -> list[Cell]:
     return [c for c in experiment.cells() if not _is_done(experiment, c, folder_of(runs, experiment, c))]
 
 
-def at_hand(experiment: Experiment, data_dir: Path | None) -> Experiment:
-    """The experiment without the graphs it can do without that are not here."""
+def with_available_graphs(experiment: Experiment, data_dir: Path | None) -> Experiment:
+    """The experiment without its optional graphs that are not available."""
     absent = tuple(name for name in experiment.optional if find(get_dataset(name), data_dir) is None)
     return experiment.without(absent)
 
 
 def run_cell(experiment: Experiment, cell: Cell, runs: Path, data_dir: Path | None) -> Tests:
-    """Train one model on one task, and ask it both kinds of question on every graph that it was not asked about yet.
+    """Train one model on one task, and evaluate both kinds of question on every graph that is not done yet.
 
-    What is found is written graph by graph, so that a stopped cell goes on with the graph it was at.
+    Results are written graph by graph, so that an interrupted cell resumes at the graph it was at.
     """
     started = time.monotonic()
     folder = folder_of(runs, experiment, cell)
@@ -103,7 +103,7 @@ def run_cell(experiment: Experiment, cell: Cell, runs: Path, data_dir: Path | No
 
 
 def training_graphs(experiment: Experiment, cell: Cell, data_dir: Path | None) -> list[TrainingGraph]:
-    """What a cell is trained on: one graph, several apart, or several merged by the names of entities and relations."""
+    """The training graphs of a cell: one, several, or several merged by the names of entities and relations."""
     tasks = [_load(name, data_dir) for name in experiment.trained_on(cell.task)]
     names = experiment.training_names(cell)
     if len(names) < len(tasks):
@@ -112,7 +112,7 @@ def training_graphs(experiment: Experiment, cell: Cell, data_dir: Path | None) -
 
 
 def _trained(experiment: Experiment, cell: Cell, runs: Path, graphs: list[TrainingGraph]) -> LinkPredictor:
-    """The cell's model with its weights, which another row may have trained, or must now."""
+    """The cell's trained model; its weights may belong to another row, which is trained if necessary."""
     row = cell.model.weights_of or cell.model
     name, model_class = row.model or row.name, _class_of(row)
     torch.manual_seed(derive(cell.seed, "weights"))
@@ -149,7 +149,7 @@ class _AskedGraph(NamedTuple):
 def _asked_graphs(
     experiment: Experiment, cell: Cell, graphs: list[TrainingGraph], data_dir: Path | None
 ) -> Iterator[_AskedGraph]:
-    """The graphs a cell is tested on, each read when it is its turn."""
+    """Yield the test graphs of a cell, read one at a time."""
     trained = {graph.name: graph for graph in graphs}
     for name in experiment.tested_on(cell):
         kind, _, rest = name.partition(":")
@@ -207,13 +207,13 @@ def _load(name: str, data_dir: Path | None) -> Task:
 
 
 def read_cell(folder: Path, cell: Cell) -> tuple[Tests, float]:
-    """What a cell found so far, by graph, and the seconds it took."""
+    """The results of a cell so far, by graph, and the seconds it took."""
     path = folder / RESULT_FILE
     if not path.exists():
         return {}, 0.0
-    found = json.loads(path.read_text(encoding="utf-8"))
-    # Files that were written before cells were tested on several graphs hold the figures of the task's own.
-    return found.get("tests") or {cell.task: found}, found["seconds"]
+    content = json.loads(path.read_text(encoding="utf-8"))
+    # Older files, from before cells had several test graphs, hold the figures of the task's own graph.
+    return content.get("tests") or {cell.task: content}, content["seconds"]
 
 
 def _is_done(experiment: Experiment, cell: Cell, folder: Path) -> bool:
@@ -222,7 +222,7 @@ def _is_done(experiment: Experiment, cell: Cell, folder: Path) -> bool:
 
 @contextmanager
 def claimed(folder: Path, *, wait: bool = False) -> Iterator[bool]:
-    """Whether this process alone may work in a folder, for as long as the context lasts; `wait` until it may."""
+    """Whether this process holds the lock of a folder within the context; with `wait`, block until it does."""
     folder.mkdir(parents=True, exist_ok=True)
     lock = FileLock(folder / ".lock")
     try:
@@ -237,5 +237,5 @@ def claimed(folder: Path, *, wait: bool = False) -> Iterator[bool]:
 
 
 def _summary(tests: Tests) -> str:
-    means = (np.mean([found[kind]["metrics"]["hits@10"] for found in tests.values()]) for kind in KINDS)
+    means = (np.mean([test[kind]["metrics"]["hits@10"] for test in tests.values()]) for kind in KINDS)
     return ", ".join(f"{kind} Hits@10 {100 * mean:.1f}" for kind, mean in zip(KINDS, means, strict=True))

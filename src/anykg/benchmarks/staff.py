@@ -1,4 +1,4 @@
-"""A person's graph: departments, their staff, skills and services; about 3,000 facts, drawn from a seed.
+"""Generate a small organisation graph: departments, staff, skills and services; about 3,000 facts from a seed.
 
 Every member of staff works in a department, reports to someone of it, and mostly has its skills and runs its services;
 a tenth of the skills and services are those of other departments. So the department of someone follows from the rest,
@@ -50,8 +50,8 @@ def staff_graph(seed: int = 0) -> KnowledgeGraph:
 
 def _drawn(rng: np.random.Generator, of_department: dict[str, list[str]], home: str, count: int) -> list[str]:
     """Distinct skills or services, mostly those of a department."""
-    found: set[str] = set()
-    while len(found) < count:
+    drawn: set[str] = set()
+    while len(drawn) < count:
         department = str(rng.choice(DEPARTMENTS)) if rng.random() < ELSEWHERE else home
-        found.add(str(rng.choice(of_department[department])))
-    return sorted(found)
+        drawn.add(str(rng.choice(of_department[department])))
+    return sorted(drawn)

@@ -1,4 +1,4 @@
-"""What a graph looks like in numbers: the columns of the field's tables, degrees, and facts told both ways.
+"""Statistics of a graph: sizes, degrees, and facts known in both directions.
 
 Observed and asked triplets are counted together, and so are the nodes and relations that occur in them; names that
 occur in no triplet do not count. A node's degree counts triplets, not neighbours.
@@ -32,7 +32,7 @@ class GraphStatistics:
     average_degree: float
     """2 (observed + query) / nodes."""
     share_with_edge_back: float
-    """Of the triplets, those whose tail has an edge of any relation back to the head; loops have none."""
+    """Share of the triplets whose tail has an edge of any relation back to the head; loops have none."""
     mutual_pairs: int
     """Pairs of nodes with edges both ways."""
     in_degrees: np.ndarray
@@ -46,7 +46,7 @@ class GraphStatistics:
 
 
 def task_statistics(task: Task) -> list[GraphStatistics]:
-    """The training graph and the inference graph of a task; one row where they are the same graph."""
+    """The training graph and the inference graph of a task; one row if they are the same graph."""
     if task.train is task.observed:
         return [graph_statistics(task.name, task.observed, task.test, beside=task.valid)]
     return [
@@ -63,7 +63,7 @@ def graph_statistics(
 ) -> GraphStatistics:
     """Statistics of observed and asked triplets; those of `beside` only add their nodes and relations."""
     known = observed if query is None else observed.union(query)
-    everything = known if beside is None else known.union(beside)  # known ids stay as they are
+    everything = known if beside is None else known.union(beside)  # known ids are unchanged
     heads, _, tails = known.triplets.T.astype(np.int64)
     present = np.unique(everything.triplets[:, [0, 2]])
     asked = 0 if query is None else len(query)
@@ -108,7 +108,7 @@ def plot_degrees(rows: list[GraphStatistics], path: Path) -> None:
 
 
 def _edges_back(heads: np.ndarray, tails: np.ndarray, num_entities: int) -> tuple[np.ndarray, int]:
-    """Does each triplet [E] have an edge back, and how many pairs of nodes have edges both ways?"""
+    """Whether each triplet [E] has an edge back, and the number of pairs of nodes with edges both ways."""
     there, back = heads * num_entities + tails, tails * num_entities + heads
     has_back = np.isin(there, back) & (heads != tails)
     return has_back, len(np.unique(there[has_back & (heads < tails)]))

@@ -1,4 +1,4 @@
-"""The paper's tables of graph sizes, counted again."""
+"""Reproduce the paper's tables of graph sizes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ROUNDING = 0.01
 
 
 def run(results: Path, data_dir: Path | None = None) -> None:
-    """Count the graphs that are here into `results/statistics`, keeping counts of those that are not."""
+    """Write the sizes of the available graphs to `results/statistics`, keeping earlier counts of the others."""
     path = results / NAME / FIGURES_FILE
     counts = read(results)
     for row in published():
@@ -35,7 +35,7 @@ def run(results: Path, data_dir: Path | None = None) -> None:
 
 
 def read(results: Path) -> dict[str, dict[str, Any]]:
-    """What was counted, by the paper's name of the graph."""
+    """The counts, by the paper's name of the graph."""
     path = results / NAME / FIGURES_FILE
     return dict(json.loads(path.read_text(encoding="utf-8"))["graphs"]) if path.exists() else {}
 
@@ -47,7 +47,7 @@ def published() -> list[dict[str, str]]:
 
 
 def differences(results: Path) -> list[str]:
-    """Where a count is not the paper's, rounding aside, as sentences."""
+    """Sentences about counts that differ from the paper's by more than rounding."""
     counts = read(results)
     return [
         f"{row['graph']}: {_shown(counts[row['graph']][measure])} {measure.replace('_', ' ')}, paper {row[measure]}."
@@ -76,9 +76,9 @@ def write_tables(results: Path) -> None:
         ours = counts.get(row["graph"])
         cells = []
         for measure in MEASURES:
-            own, said = _shown(ours[measure]) if ours else "", row[measure]
-            cells.append(own if own == said or not said else f"{own} ({said})".strip())
-            table.append(",".join([row["graph"], row["dataset"], row["side"], measure, own, said]))
+            own, expected = _shown(ours[measure]) if ours else "", row[measure]
+            cells.append(own if own == expected or not expected else f"{own} ({expected})".strip())
+            table.append(",".join([row["graph"], row["dataset"], row["side"], measure, own, expected]))
         lines.append(f"| {row['graph']} | {row['dataset']}, {row['side']} | " + " | ".join(cells) + " |")
     write_text(results / NAME / "table.csv", "\n".join(table) + "\n")
     write_text(results / NAME / "table.md", "\n".join(lines) + "\n")

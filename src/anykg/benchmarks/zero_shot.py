@@ -1,7 +1,7 @@
-"""Pre-trained models side by side on graphs that none of them was trained on.
+"""Compare pre-trained models on graphs that none of them was trained on.
 
 Every cell is a model, a graph, a kind of question and a protocol. Cells keep the content of the model's weights as a
-digest, so that the same command goes on where it was stopped, and new weights are run without running others again.
+digest, so that the same command resumes, and new weights are evaluated without repeating the others.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ Tell = Callable[[str], None]
 
 
 Cells = dict[str, dict[str, Any]]
-"""What was found, by `key_of`."""
+"""The cells by `key_of`."""
 
 
 def key_of(model: str, graph: str, task: Target, protocol: str, limit: int) -> str:
-    """What a cell is called in the file."""
+    """The key of a cell in the file."""
     return f"{model} {graph} {task} {protocol} {limit}"
 
 
@@ -71,13 +71,13 @@ def run(
         for kind, protocol in KINDS:
             for name, model in models.items():
                 key = key_of(name, graph, kind, protocol, limits[kind])
-                found = _read(folder).get(key)
-                if found is None or found["weights"] != digests[name]:
+                cell = _read(folder).get(key)
+                if cell is None or cell["weights"] != digests[name]:
                     task = task or load_task(source, data_dir)
-                    found = {"weights": digests[name]} | _asked(model, task, kind, protocol, limits[kind])
-                    with claimed(folder, wait=True):  # others may have added theirs
-                        _write(folder, _read(folder) | {key: found})
-                tell(f"{graph} {kind} {protocol} {name}: MRR {100 * found['metrics']['mrr']:.1f}")
+                    cell = {"weights": digests[name]} | _asked(model, task, kind, protocol, limits[kind])
+                    with claimed(folder, wait=True):  # other processes may have added cells
+                        _write(folder, _read(folder) | {key: cell})
+                tell(f"{graph} {kind} {protocol} {name}: MRR {100 * cell['metrics']['mrr']:.1f}")
 
 
 def _asked(model: LinkPredictor, task: Task, kind: Target, protocol: str, limit: int) -> dict[str, Any]:
@@ -93,7 +93,7 @@ def _asked(model: LinkPredictor, task: Task, kind: Target, protocol: str, limit:
     )
     took = time.perf_counter() - started
     ranks = result.ranks.by(result.protocol.ties)
-    found: dict[str, Any] = {
+    cell: dict[str, Any] = {
         "metrics": summarise(ranks),
         "standard_errors": standard_errors(ranks),
         "ranked": len(ranks),
@@ -102,12 +102,12 @@ def _asked(model: LinkPredictor, task: Task, kind: Target, protocol: str, limit:
     }
     if kind == "node":
         seen = answer_seen(result)
-        found["strata"] = {
+        cell["strata"] = {
             name: {"mrr": summarise(ranks[mine])["mrr"], "ranked": int(mine.sum())}
             for name, mine in (("seen", seen), ("unseen", ~seen))
             if mine.any()
         }
-    return found
+    return cell
 
 
 def answer_seen(result: Evaluation) -> np.ndarray:
@@ -144,7 +144,7 @@ def markdown(cells: Cells, limits: Mapping[Target, int]) -> str:
 
 
 def _table(cells: Cells, models: list[str], graphs: list[str], kind: Target, protocol: str, limit: int) -> list[str]:
-    """A row a graph, the mean over the graphs that all models were asked about, and the ratio of the first to each."""
+    """A row per graph, the mean over the graphs that all models have, and the ratio of the first model to each."""
     lines = ["| graph | " + " | ".join(models) + " |", "|---|" + "---|" * len(models)]
     columns: dict[str, list[float]] = {name: [] for name in models}
     asked = False

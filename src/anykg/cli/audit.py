@@ -1,4 +1,4 @@
-"""`anykg audit`."""
+"""The command `anykg audit`."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def audit(
         f"{len(loaded):,} facts in {folds} parts, " + (f"{epochs} passes each." if epochs else f"about {time:.0f} min.")
     )
     with progress_bar("auditing") as advance:
-        found = run(
+        result = run(
             loaded,
             count=top,
             relations=relations,
@@ -77,4 +77,4 @@ def audit(
             cluster=cluster,
             progress=advance,
         )
-    write_result(found, written_as, out, nothing="No facts of these relations.")
+    write_result(result, written_as, out, nothing="No facts of these relations.")

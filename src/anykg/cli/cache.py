@@ -1,4 +1,4 @@
-"""`anykg cache`."""
+"""The command `anykg cache`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Example: anykg cache
 @app.callback()
 def list_cache(
     context: typer.Context,
-    format: Annotated[TextFormat, typer.Option(help="A table for people, or JSON.")] = TextFormat.TABLE,
+    format: Annotated[TextFormat, typer.Option(help="A table, or JSON.")] = TextFormat.TABLE,
 ) -> None:
     if context.invoked_subcommand is not None:
         return
@@ -39,9 +39,9 @@ def list_cache(
     from anykg.io.cache import entries, folder, limit
     from anykg.printable import printable
 
-    found = entries()
-    total = sum(entry.size for entry in found)
-    used = [datetime.fromtimestamp(entry.used, UTC).isoformat(timespec="seconds") for entry in found]
+    copies = entries()
+    total = sum(entry.size for entry in copies)
+    used = [datetime.fromtimestamp(entry.used, UTC).isoformat(timespec="seconds") for entry in copies]
     if format is TextFormat.JSON:
         rows = [
             {
@@ -51,17 +51,17 @@ def list_cache(
                 "used": when,
                 "file": entry.path.name,
             }
-            for entry, when in zip(found, used, strict=True)
+            for entry, when in zip(copies, used, strict=True)
         ]
         typer.echo(json.dumps({"folder": str(folder()), "bytes": total, "limit": limit(), "graphs": rows}))
         return
-    if found:
+    if copies:
         columns = [Column(name, justify="right") for name in ("facts", "MB")]
         table = Table(Column("source", overflow="fold"), *columns, Column("last used", no_wrap=True))
-        for entry, when in zip(found, used, strict=True):
+        for entry, when in zip(copies, used, strict=True):
             table.add_row(Text(printable(entry.source)), f"{entry.triplets:,}", f"{entry.size / 1e6:,.1f}", when)
         Console(highlight=False).print(table)
-    say(f"{len(found):,} copies, {total / 1e6:,.1f} MB of at most {limit() / 1e6:,.0f} MB in {folder()}")
+    say(f"{len(copies):,} copies, {total / 1e6:,.1f} MB of at most {limit() / 1e6:,.0f} MB in {folder()}")
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""`anykg check`."""
+"""The command `anykg check`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ fitted to the rest. The check also calibrates `anykg predict --calibrated`, whic
 probabilities. With several models, it says which one to use.
 
 Answers are stored: checking the same graph again takes no time, and a graph that has changed by up to 5% of its facts
-uses those about its earlier version and says so. --again asks anew.
+uses those about its earlier version and says so. --again repeats the check.
 
 Examples:
 
@@ -56,7 +56,7 @@ def check(
     examples: Annotated[int, typer.Option(help="Show this many hidden facts and what the model answered.", min=0)] = 0,
     fit: Annotated[
         float | None,
-        typer.Option(help="Also fit for so many minutes, to see what `anykg fit` would bring.", metavar="MINUTES"),
+        typer.Option(help="Also fit for this many minutes, to see how much `anykg fit` helps.", metavar="MINUTES"),
     ] = None,
     budget: Budget = None,
     again: Annotated[

@@ -1,4 +1,4 @@
-"""`anykg complete`."""
+"""The command `anykg complete`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Examples:
 """
 
 LONG = 600
-"""Seconds above which the estimate comes with advice."""
+"""Seconds above which the estimate includes advice."""
 
 
 def register(app: typer.Typer) -> None:
@@ -139,7 +139,7 @@ def _announcement(estimate: Estimate) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A time for people.
+    """A duration as text.
 
     >>> duration(4000)
     '1 h 7 min'

@@ -55,9 +55,7 @@ def list_datasets(data_dir: DataDir = None) -> None:
 def stats(
     name: Annotated[str, typer.Argument(metavar="NAME_OR_PATH", help="A dataset, a folder or a file of triplets.")],
     plot: Annotated[Path | None, typer.Option(help="Draw the degree distributions into this .png or .svg.")] = None,
-    format: Annotated[
-        TextFormat, typer.Option(help="A table for people, or JSON with all degrees.")
-    ] = TextFormat.TABLE,
+    format: Annotated[TextFormat, typer.Option(help="A table, or JSON with all degrees.")] = TextFormat.TABLE,
     *,
     reading: Reading,
     data_dir: DataDir = None,
@@ -96,7 +94,7 @@ def stats(
 
 @app.command("formats")
 def list_formats(
-    format: Annotated[TextFormat, typer.Option(help="A table for people, or JSON.")] = TextFormat.TABLE,
+    format: Annotated[TextFormat, typer.Option(help="A table, or JSON.")] = TextFormat.TABLE,
 ) -> None:
     """Show the formats of graphs that are read and written, with their extensions.
 
@@ -190,7 +188,7 @@ def write(
     prefix: Annotated[str, typer.Option(help="Prefix for the types of predicted relationships.")] = "PREDICTED_",
     graph: Annotated[str, typer.Option(help="The named graph that RDF goes to.")] = "urn:anykg:predictions",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be written, and write nothing.")] = False,
-    format: Annotated[TextFormat, typer.Option(help="A few lines for people, or JSON.")] = TextFormat.TABLE,
+    format: Annotated[TextFormat, typer.Option(help="A summary, or JSON.")] = TextFormat.TABLE,
 ) -> None:
     """Write predictions back to a database, or to a file for its import tools. Writing twice creates no duplicates.
 
@@ -255,7 +253,7 @@ def _fetch(row: Dataset, directory: Path) -> list[Fetched]:
 
 
 def _statistics_table(rows: list[GraphStatistics]) -> Table:
-    """One column a graph: names of graphs are short, their measures many."""
+    """A table with one column per graph: names of graphs are short, their measures many."""
     from anykg.benchmarks.statistics import quantile
 
     table = Table("", *_numeric(*(row.name for row in rows)))
@@ -292,4 +290,4 @@ def _fetched_line(row: Dataset, directory: Path, fetched: list[Fetched]) -> str:
     new = sum(file.downloaded for file in fetched)
     did = f"{new} of {len(fetched)} files downloaded" if new else f"all {len(fetched)} files were there"
     checked = "verified" if all(file.verified for file in fetched) else "not verified, no checksum is known"
-    return f"{row.name}: {did} ({checked}) in {directory / row.place}"
+    return f"{row.name}: {did} ({checked}) in {directory / row.prefix}"

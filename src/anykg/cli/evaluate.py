@@ -1,4 +1,4 @@
-"""`anykg evaluate`."""
+"""The command `anykg evaluate`."""
 
 from __future__ import annotations
 

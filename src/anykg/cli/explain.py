@@ -1,4 +1,4 @@
-"""`anykg explain`."""
+"""The command `anykg explain`."""
 
 from __future__ import annotations
 
@@ -68,12 +68,12 @@ def explain(
         can_draw(picture)
     scorer = model_named(model, device, trust)
     loaded = graph_named(graph, data_dir, reading)
-    found = run(loaded, *triplet, model=scorer, paths=paths, clauses=clauses, draws=draws, seed=seed, budget=budget)
+    result = run(loaded, *triplet, model=scorer, paths=paths, clauses=clauses, draws=draws, seed=seed, budget=budget)
     if picture:
-        found.draw(picture)
+        result.draw(picture)
     if out:
-        write_text(out, found.to_json() + "\n")
-    write_result(found, "json" if output is TextFormat.JSON else None)
+        write_text(out, result.to_json() + "\n")
+    write_result(result, "json" if output is TextFormat.JSON else None)
     for written in (picture, out):
         if written:
             note(f"Wrote {written}.")

@@ -1,4 +1,4 @@
-"""`anykg fit`."""
+"""The command `anykg fit`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`anykg import-weights`."""
+"""The command `anykg import-weights`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Graphs and models from what was typed."""
+"""Load graphs and models from command-line arguments."""
 
 from __future__ import annotations
 
@@ -23,5 +23,5 @@ def model_named(name: str, device: str = "cpu", trust: bool = False) -> LinkPred
     from anykg.devices import device_named
     from anykg.models.store import load_model
 
-    place = device_named(device)
-    return load_model(name, trust=trust).to(place)
+    target = device_named(device)  # before the model is loaded: an unknown device is reported at once
+    return load_model(name, trust=trust).to(target)

@@ -99,7 +99,7 @@ def common(
 def run() -> None:
     """Run the command line and turn errors into exit codes."""
     arguments = sys.argv[1:]
-    if "--quiet" in arguments:  # valid anywhere, also after the command
+    if "--quiet" in arguments:  # accepted anywhere, even after the command
         arguments = ["--quiet", *(argument for argument in arguments if argument != "--quiet")]
     try:
         _only_named(app, arguments)(args=arguments, prog_name="anykg")
@@ -109,7 +109,7 @@ def run() -> None:
     except (KeyboardInterrupt, Interrupted) as stop:
         _complain(str(stop) or "Interrupted.")
         sys.exit(130)
-    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+    except BrokenPipeError:  # the reader, such as `head`, closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
 
@@ -130,7 +130,7 @@ def _only_named(every: typer.Typer, arguments: list[str]) -> typer.Typer:
 
 
 def message_of(error: InputError) -> str:
-    """The text of an error in the words of the command line: settings as options."""
+    """The message of an error in terms of the command line: settings as options."""
     return error.as_option() if isinstance(error, SettingError) else as_typed(str(error))
 
 

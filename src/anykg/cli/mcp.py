@@ -1,4 +1,4 @@
-"""`anykg mcp`."""
+"""The command `anykg mcp`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`anykg models`."""
+"""The command `anykg models`."""
 
 from __future__ import annotations
 

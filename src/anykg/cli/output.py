@@ -1,4 +1,4 @@
-"""What commands print and write: results in one of several formats, notes on standard error.
+"""Print and write results in one of several formats, and notes to standard error.
 
 Everything that is printed passes through here, so that control characters in names are escaped. JSON is the one shape
 of `anykg.answers.results`.
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from anykg.answers.results import Result
 
 SHOWN_SKIPPED = 20
-"""Questions that could not be asked and are listed."""
+"""Number of skipped questions that are listed."""
 
 logger = logging.getLogger("anykg")
 
@@ -48,7 +48,7 @@ class RowFormat(StrEnum):
 
 
 class _Stderr(logging.Handler):
-    """Log records as plain lines on what is standard error at that time."""
+    """Writes log records as plain lines to the current standard error."""
 
     def emit(self, record: logging.LogRecord) -> None:
         prefix = f"{record.levelname.capitalize()}: " if record.levelno >= logging.WARNING else ""
@@ -137,7 +137,7 @@ def write_result(result: Result, format: str | None, out: Path | None = None, *,
 
 
 def _data(text: str) -> None:
-    """Print data: as it is to a file or another program, but escaped to a terminal."""
+    """Print data: unchanged to a file or pipe, escaped to a terminal."""
     typer.echo(printable(text, lines=True, tabs=True) if sys.stdout.isatty() else text, nl=False)
 
 

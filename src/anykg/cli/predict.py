@@ -1,4 +1,4 @@
-"""`anykg predict`."""
+"""The command `anykg predict`."""
 
 from __future__ import annotations
 

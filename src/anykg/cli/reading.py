@@ -1,4 +1,4 @@
-"""How to read a graph, as options of every command that takes one."""
+"""Reading options, shared by every command that takes a graph."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PANEL = "Reading the graph"
 
 
 class Literals(StrEnum):
-    """What becomes of statements about literals."""
+    """How statements about literals are treated."""
 
     DROP = "drop"
     KEEP = "keep"
@@ -69,13 +69,13 @@ OPTIONS: dict[str, Any] = {
     "strict": Annotated[bool | None, _option("--strict", help="Refuse blank fields and comments.")],
 }
 WITHOUT_LABELS = ("labels", "attributes", "language", "query")
-"""Options that mean nothing to a command that keeps no labels and reads files only."""
+"""Options that do not apply to a command that keeps no labels and only reads files."""
 
 
 def takes_reading(*, labels: bool = True) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command the options above, or all but those of labels; those that were given reach it as `reading`.
+    """Add the options above to a command, or all but those of labels; those given are passed to it as `reading`.
 
-    An option of the same name that the command has itself, such as --strict and --relation, is its own.
+    If the command has an option of the same name itself, such as --strict or --relation, its own takes precedence.
     """
 
     def wrap(command: Callable[..., None]) -> Callable[..., None]:

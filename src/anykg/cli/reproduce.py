@@ -1,4 +1,4 @@
-"""`anykg reproduce`."""
+"""The command `anykg reproduce`."""
 
 from __future__ import annotations
 
@@ -104,11 +104,11 @@ def _write(experiment: Experiment, results: Path) -> None:
 
     from anykg.benchmarks.report import write_tables
 
-    found = write_tables(experiment, results)
+    figures = write_tables(experiment, results)
     if find_spec("matplotlib"):
         from anykg.benchmarks.plots import draw
 
-        draw(experiment, found, results)
+        draw(experiment, figures, results)
     elif experiment.plot:
         note("No plots: matplotlib is not installed; run `pip install 'anykg[plot]'`.")
 

@@ -96,18 +96,18 @@ def mine(
     refuse_overwrite(out, graph)
     loaded = graph_named(graph, data_dir, reading)
     with progress_bar("mining") as advance:
-        found = run(
+        mined = run(
             loaded, length=length, nulls=nulls, min_support=min_support, seed=seed, progress=advance, resume=True
         )
-    written = f"Wrote {len(found.rules.clauses)} clauses and {len(found.rules.groundings)} groundings to {out}."
+    written = f"Wrote {len(mined.rules.clauses)} clauses and {len(mined.rules.groundings)} groundings to {out}."
     if out:
-        found.save(out)
+        mined.save(out)
     if output is TextFormat.JSON:
-        write_result(found, "json")
+        write_result(mined, "json")
         if out:
             note(written)
         return
-    show(*found.renderables(k))
+    show(*mined.renderables(k))
     if out:
         say(written)
 
@@ -124,8 +124,8 @@ def show(
     from anykg.cli.output import show as print_parts
 
     if "=>" not in rules:
-        found = MinedRules.load(rules)
-        print_parts(*found.renderables(k, by.value, None if family is None else family.value))
+        mined = MinedRules.load(rules)
+        print_parts(*mined.renderables(k, by.value, None if family is None else family.value))
         return
     for name, text in described(rules).items():
         say(f"{name:<11}{text}")
@@ -155,5 +155,5 @@ def apply(
     written_as = chosen_format(format, out, graph, rules)
     loaded = graph_named(graph, data_dir, reading)
     with progress_bar("applying") as advance:
-        found = apply_rules(rules, loaded, min_confidence=min_confidence, k=k, progress=advance)
-    write_result(found, written_as, out, nothing="No unknown fact is implied.")
+        implied = apply_rules(rules, loaded, min_confidence=min_confidence, k=k, progress=advance)
+    write_result(implied, written_as, out, nothing="No unknown fact is implied.")

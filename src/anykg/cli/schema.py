@@ -1,4 +1,4 @@
-"""`anykg schema`."""
+"""The command `anykg schema`."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def schema(
     from anykg.cli.output import refuse_overwrite, write_result
 
     refuse_overwrite(out, graph)
-    found = replace(run(graph_named(graph, data_dir, reading)), shown=k)
+    result = replace(run(graph_named(graph, data_dir, reading)), shown=k)
     if out:
-        write_text(out, found.to_json() + "\n")
-    write_result(found, "json" if output is TextFormat.JSON else None)
+        write_text(out, result.to_json() + "\n")
+    write_result(result, "json" if output is TextFormat.JSON else None)

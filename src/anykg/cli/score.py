@@ -1,4 +1,4 @@
-"""`anykg score`."""
+"""The command `anykg score`."""
 
 from __future__ import annotations
 

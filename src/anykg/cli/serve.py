@@ -1,4 +1,4 @@
-"""`anykg serve`."""
+"""The command `anykg serve`."""
 
 from __future__ import annotations
 

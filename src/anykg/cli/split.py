@@ -1,4 +1,4 @@
-"""`anykg data split`."""
+"""The command `anykg data split`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from anykg.graph.graph import KnowledgeGraph
 
 SHOWN = 20
-"""So many names of what was dropped are printed; the report has them all."""
+"""Number of dropped names that are printed; the report has them all."""
 
 
 class KindName(StrEnum):
@@ -73,7 +73,7 @@ def split(
     kept = (
         len(task.train) + len(task.valid) + len(task.test) + (0 if task.train is task.observed else len(task.observed))
     )
-    places = [write_folder(task, out)] if kind is KindName.TRANSDUCTIVE else write_task(task, out)
+    folders = [write_folder(task, out)] if kind is KindName.TRANSDUCTIVE else write_task(task, out)
     report: dict[str, Any] = {
         "kind": kind.value,
         "seed": seed,
@@ -84,8 +84,8 @@ def split(
         "leakage": vars(leakage) | {"inverses": [pair._asdict() for pair in leakage.inverses]},
     }
     write_json(out / f"{name}-split.json", report)
-    for place in places:
-        typer.echo(f"{place}")
+    for folder in folders:
+        typer.echo(f"{folder}")
     for line in _lines(report):
         typer.echo(line)
 
@@ -101,7 +101,7 @@ def _whole(graph: str, data_dir: Path | None, reading: Reading) -> KnowledgeGrap
 
 
 def _lines(report: dict[str, Any]) -> list[str]:
-    """The report for people."""
+    """The report as lines of text."""
     task, dropped, leakage = report["task"], report["dropped"], report["leakage"]
     kept, whole = report["coverage"]["kept"], report["coverage"]["triplets"]
     lines = [f"{stem}: {task[stem]['triplets']:,} triplets" for stem in ("train", "valid", "observe", "test")]

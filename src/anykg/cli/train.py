@@ -1,4 +1,4 @@
-"""`anykg train`."""
+"""The command `anykg train`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`anykg verify`."""
+"""The command `anykg verify`."""
 
 from __future__ import annotations
 
@@ -64,14 +64,14 @@ def _compare(one: str, other: str, data_dir: Path | None, reading: Reading) -> N
     from anykg.io.catalog import load_graph
 
     first, second = (load_graph(name, data_dir, **reading) for name in (one, other))
-    found = find_isomorphism(first, second)
-    if found is None:
+    isomorphism = find_isomorphism(first, second)
+    if isomorphism is None:
         typer.echo(
             f"{one} and {other} are NOT isomorphic: no renaming of entities and relations turns one into the other."
         )
         raise typer.Exit(1)
     typer.echo(f"{one} and {other} are isomorphic. A renaming that turns {one} into {other}:")
-    for kind, moved in (("relations", found.relations), ("entities", found.entities)):
+    for kind, moved in (("relations", isomorphism.relations), ("entities", isomorphism.entities)):
         names, renamed = (getattr(graph, kind) for graph in (first, second))
         for old, new in enumerate(moved[:SHOWN]):
             typer.echo(f"  {names.label(old)} -> {renamed.label(int(new))}")

@@ -1,4 +1,4 @@
-"""`anykg warm-up`."""
+"""The command `anykg warm-up`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ EXAMPLES = """
 Compile ahead what predict, check, explain, complete, rules, fit and train would compile when they are first used.
 
 Compiled code is kept beside the installed package or, where that cannot be written, in the user's cache
-(NUMBA_CACHE_DIR sets another place). Without this, each command compiles what it needs and says so.
+(NUMBA_CACHE_DIR sets another folder). Without this, each command compiles what it needs and says so.
 
 Example: anykg warm-up
 """
@@ -40,7 +40,7 @@ def warm_up() -> None:
     for number, (name, step) in enumerate(steps.items(), 1):
         if not quiet:
             note(f"{number} of {len(steps)}: {name}")
-        logger.setLevel(logging.ERROR)  # what it finds in a random graph is of no interest
+        logger.setLevel(logging.ERROR)  # warnings about the random graph are irrelevant
         try:
             with tempfile.TemporaryDirectory() as folder:
                 step(folder)
@@ -53,14 +53,14 @@ def warm_up() -> None:
 
 
 def _steps() -> dict[str, Callable[[str], object]]:
-    """Each command on a small random graph; what they write goes to a folder."""
+    """Each command on a small random graph; output goes to a folder."""
     import anykg
     from anykg.models.nbf import fast
 
     graph = _random_graph()
     vocabularies = (graph.entities, graph.relations, graph.entities)
     head, relation, tail = (names[int(at)] for names, at in zip(vocabularies, graph.triplets[0], strict=True))
-    fast.SMALL, fast.MANY_ROWS, fast.FEW_START = -1, 0, 1.0  # all kernels, however small the graph
+    fast.SMALL, fast.MANY_ROWS, fast.FEW_START = -1, 0, 1.0  # compile all kernels even though the graph is small
 
     def predict(folder: str) -> None:
         anykg.predict(graph, head=head, relation=relation)

@@ -1,4 +1,4 @@
-"""What the library says, in the words of the command line: arguments of Python become options."""
+"""Translate messages of the library for the command line: Python arguments become options."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def _take_first(values: np.ndarray, good: np.ndarray, count: int) -> np.ndarray:
 
 
 def _redraw(result: np.ndarray, rows: np.ndarray, taken: Ragged, size: int, random: np.random.Generator) -> np.ndarray:
-    """Draw some rows again, from the list of what is allowed: they came out too short."""
+    """Redraw rows that came out too short, from the list of allowed values."""
     count = result.shape[1]
     for index, row in enumerate(rows):
         allowed = np.setdiff1d(np.arange(size), taken[index])

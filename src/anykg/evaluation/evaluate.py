@@ -1,4 +1,4 @@
-"""Ask a model every test question and rank its answers.
+"""Rank the answers of a model to every test question.
 
 Questions are sorted by (head, relation), so that equal ones are scored together and once.
 """
@@ -13,8 +13,9 @@ import torch
 
 from anykg.evaluation.candidates import draw_entities, draw_relations, first_of_kind
 from anykg.evaluation.protocol import Protocol, Target
-from anykg.evaluation.ranking import device_of, encode, given, questions_about, rank_among, rank_facts
+from anykg.evaluation.ranking import rank_among, rank_facts
 from anykg.evaluation.ranks import Ranks
+from anykg.evaluation.scoring import device_of, encode, model_arguments, questions_about
 from anykg.evaluation.strata import half_links
 from anykg.graph.graph import COLUMNS, HEAD, RELATION, TAIL, KnowledgeGraph
 from anykg.models.base import LinkPredictor
@@ -34,9 +35,9 @@ class Evaluation:
     strata: np.ndarray  # [Q] index into STRATA
     ranks: Ranks  # [Q]
     test_triplets: int
-    """How many there are, of which `triplets` may be a sample."""
+    """How many test triplets there are, of which `triplets` may be a sample."""
     unrankable: int
-    """Questions that have no candidate besides the answer; left out."""
+    """Questions left out because they have no candidate but the answer."""
     score_errors: np.ndarray | None = None
     """[Q] the standard error of each answer's score, from a model that averages over random draws."""
 
@@ -66,7 +67,7 @@ def evaluate(
     encoded = encode(model, observed, seed)
     parts: list[tuple[Ranks, np.ndarray]] = []
     for number, column in enumerate(columns):
-        first, second = given(observed, questions_about(triplets, column), column)
+        first, second = model_arguments(observed, questions_about(triplets, column), column)
         facts = triplets[np.lexsort((second, first))]
         negatives = _draw(known, facts, column, task, protocol, seed)
         part = after(progress, number * len(triplets), len(columns) * len(triplets))
@@ -107,7 +108,7 @@ def _draw(
     if not protocol.negatives:
         return None
     random = generator(seed, "candidates", task, COLUMNS[column])
-    first, second = given(known, questions_about(facts, column), column)
+    first, second = model_arguments(known, questions_about(facts, column), column)
     if column != RELATION:
         return draw_entities(known, first, second, protocol.negatives, random)
     distinct = protocol.relations == "distinct-if-possible" and known.num_relations - 1 >= protocol.negatives

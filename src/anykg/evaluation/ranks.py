@@ -1,6 +1,6 @@
 """Rank the true answer among its candidates.
 
-scores [B, C] -> Ranks. Nothing here knows a model. Ties are kept, not broken: see Ranks.
+scores [B, C] -> Ranks, independent of any model. Ties are kept, not broken: see Ranks.
 """
 
 from __future__ import annotations

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anykg.errors import SettingError
-from anykg.evaluation import ranking
-from anykg.evaluation.ranking import Best, Limits, Ranked, Standing, deduplicate, known_answers, questions_about
+from anykg.evaluation import ranking, scoring
+from anykg.evaluation.ranking import Best, Limits, Ranked, Standing
 from anykg.evaluation.ranks import Ranks
+from anykg.evaluation.scoring import deduplicate, known_answers, questions_about
 from anykg.graph.graph import HEAD, RELATION, TAIL, KnowledgeGraph
 from anykg.models.base import LinkPredictor
 from anykg.progress import Progress, ignore
@@ -50,7 +51,7 @@ def note_on(graph: KnowledgeGraph, budget: int | None, near: str, model: LinkPre
 
 def encode(model: LinkPredictor, graph: KnowledgeGraph, budget: int | None = None) -> Any:
     """The model's encoding of a graph; None if neighbourhoods are read, which are encoded one by one."""
-    return ranking.encode(model, graph) if budget_of(graph, budget, model) is None else None
+    return scoring.encode(model, graph) if budget_of(graph, budget, model) is None else None
 
 
 def neighbourhoods(

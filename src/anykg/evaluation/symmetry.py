@@ -90,7 +90,7 @@ def separates(
 
 
 def sample_triplets(graph: KnowledgeGraph, count: int, rng: np.random.Generator) -> np.ndarray:
-    """`count` triplets [count, 3]: facts, then random ones; every other one told from its tail (relation r + R)."""
+    """`count` triplets [count, 3]: facts, then random ones; every other one inverted (relation r + R)."""
     facts = graph.triplets[rng.permutation(len(graph))[: count // 2]].astype(np.int64)
     rest = count - len(facts)
     others = np.stack(

@@ -13,9 +13,9 @@ from anykg.errors import DataError
 from anykg.graph.graph import KnowledgeGraph
 
 MOST_VALUES = 64
-"""Values of a text column that become attributes, the most frequent ones; a value of one entity is none of them."""
+"""Upper bound on the values of a text column that become attributes, most frequent first; unique values never do."""
 SEPARATOR = "|"
-"""Joins names in the settings of a model; a name that has it is left out."""
+"""Separates names in the settings of a model; a name that contains it is skipped."""
 
 
 def attribute_names(graph: KnowledgeGraph) -> list[str]:

@@ -3,7 +3,8 @@
 Graphs are adjacency lists: the neighbours of entity i are `neighbours[offsets[i]:offsets[i + 1]]` (offsets [N + 1]).
 `multi_source_bfs` keeps one bit for each source, 64 sources to a machine word and 1 or 8 words to a block, so one pass
 over the edges moves up to 512 searches a step further. `detours` searches from both ends of a pair until they meet.
-Blocks run in parallel; nothing depends on their order or number. `*_reference` are the same functions, written plainly.
+Blocks run in parallel; nothing depends on their order or number. `*_reference` are plain versions of the same
+functions.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from numba import get_num_threads, njit, prange
 NO_LIMIT = 2**31 - 1
 """A limit that no distance reaches."""
 NO_PATH = -1
-"""What `detours` says where there is no path within the limit."""
+"""What `detours` returns if there is no path within the limit."""
 
 _FEW_PAIRS = 16
-"""So many pairs are searched without waking other threads."""
+"""Up to this many pairs are searched on the calling thread alone."""
 _WORD_BITS = 64
 _ONE_WORD = (0,)
 _CACHE_LINE = (0,) * 8
-"""Tuples whose length is the number of words in a block: their type tells the compiler, which unrolls the loops over
+"""Tuples whose length is the number of words in a block: a constant to the compiler, which unrolls the loops over
 words. A line of 8 words is about twice as fast for each source as a single word; 16 words are slower again."""
 
 
@@ -39,7 +40,7 @@ def multi_source_bfs(
 ) -> np.ndarray:
     """Distances [S, N] from each source to each entity, `unreached` where they exceed `limit` or there is no path.
 
-    The type is uint8, or wider where a distance exceeds 254. Mind that the array is stored entity by entity.
+    The dtype is uint8, or wider if a distance exceeds 254. The array is stored entity by entity.
     """
     sources = np.ascontiguousarray(sources, np.int64)  # one type and layout: one compilation
     count, size = len(offsets) - 1, len(sources)
@@ -87,9 +88,9 @@ def detours(
     tails: np.ndarray,
     limit: int = NO_LIMIT,
 ) -> np.ndarray:
-    """Length [B] of the shortest path head -> tail without the edge head -> tail, int32; `NO_PATH` where none is.
+    """Length [B] of the shortest path head -> tail without the edge head -> tail, int32; `NO_PATH` if there is none.
 
-    `back_*` hold the same edges turned around. The edge tail -> head needs no care: no shortest path to the tail
+    `back_*` hold the same edges turned around. The edge tail -> head can stay: no shortest path to the tail
     leaves the tail.
     """
     heads, tails = (np.ascontiguousarray(side, np.int64) for side in (heads, tails))
@@ -111,20 +112,20 @@ def detours_reference(
     tails: np.ndarray,
     limit: int = NO_LIMIT,
 ) -> np.ndarray:
-    """`detours`, by a whole search in the graph without the edge."""
+    """`detours`, by a full search in the graph without the edge."""
     del back_offsets, back_neighbours
     out = np.empty(len(heads), np.int32)
     rows = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
     for index, (head, tail) in enumerate(zip(heads, tails, strict=True)):
         keep = ~((rows == head) & (neighbours == tail))
         fewer = np.concatenate([[0], np.cumsum(np.bincount(rows[keep], minlength=len(offsets) - 1))])
-        found = multi_source_bfs_reference(fewer, neighbours[keep], np.array([head]), limit)
-        out[index] = NO_PATH if found[0, tail] == unreached(found) else found[0, tail]
+        distances = multi_source_bfs_reference(fewer, neighbours[keep], np.array([head]), limit)
+        out[index] = NO_PATH if distances[0, tail] == unreached(distances) else distances[0, tail]
     return out
 
 
 def _wider(count: int) -> type[np.unsignedinteger[Any]]:
-    """A type for any distance among so many entities."""
+    """A dtype for any distance among `count` entities."""
     return np.uint16 if count <= np.iinfo(np.uint16).max else np.uint32
 
 
@@ -181,7 +182,7 @@ def _search_block(
         is_touched[sources[row]] = True
     for level in range(min(limit, count) + 1):
         num_active = 0
-        for entity in range(count):  # in order, which the memory rewards: `packed` is larger than its caches
+        for entity in range(count):  # in order, for locality: `packed` does not fit the caches
             if not is_touched[entity]:
                 continue
             is_touched[entity] = False
@@ -249,7 +250,7 @@ def _detour_chunks(
     chunks: int,
     out: np.ndarray,
 ) -> None:
-    """Fill out [B] in so many chunks."""
+    """Fill out [B] in the given number of chunks."""
     for chunk in prange(chunks):
         _detour_chunk(offsets, neighbours, back_offsets, back_neighbours, heads, tails, limit, chunk, chunks, out)
 
@@ -267,7 +268,7 @@ def _detour_chunk(
     chunks: int,
     out: np.ndarray,
 ) -> None:
-    """Fill out[chunk::chunks]; its pairs share their working memory, a stamp tells one's marks from another's."""
+    """Fill out[chunk::chunks]; its pairs share working memory, in which a stamp distinguishes their marks."""
     marks = np.zeros((2, len(offsets) - 1), np.int64)
     queues = np.empty((2, len(offsets) - 1), np.int32)
     for at in range(chunk, len(heads), chunks):
@@ -326,14 +327,14 @@ def look_up(table: np.ndarray, values: np.ndarray, triplets: np.ndarray) -> tupl
 
     `table` [N, N] has the distances.
     """
-    found = np.empty((len(triplets), 2), values.dtype)
+    features = np.empty((len(triplets), 2), values.dtype)
     neighbours = np.empty(len(triplets), np.int64)
     count = 0
     for row in range(len(triplets)):
         head, tail = triplets[row, 0], triplets[row, 2]
         there, back = table[head, tail], table[tail, head]
-        found[row, 0], found[row, 1] = values[there], values[back]
+        features[row, 0], features[row, 1] = values[there], values[back]
         if there == 1 or back == 1:
             neighbours[count] = row
             count += 1
-    return found, neighbours[:count]
+    return features, neighbours[:count]

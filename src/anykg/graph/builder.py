@@ -1,7 +1,7 @@
-"""Graphs from tables of names that come a part at a time: names are numbered as they go by, and only numbers are kept.
+"""Graphs from tables of names that arrive in parts: names are numbered as they are read, and only numbers are kept.
 
-E triplets over N entities take 12 bytes a triplet and about 100 an entity. A name is known by 128 bits of hashes: that
-two of ten million names share them has a chance of 1 in 10^24.
+E triplets over N entities take 12 bytes a triplet and about 100 an entity. A name is identified by a
+128-bit hash: the probability that two of ten million names collide is 1 in 10^24.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Interner:
         ids, fresh = np.empty(len(names), np.int32), np.empty(len(names), np.int64)
         new = intern(keys, self._slots, self._known, self.count, ids, fresh)
         if new:
-            # Through a list, into memory of their own: names picked from a table keep the text of all of it alive.
+            # Copied through a list: names picked from a table would keep the memory of the whole table alive.
             self._names.append(pl.Series(names.gather(fresh[:new]).to_list(), dtype=pl.String))
             self.count += new
         return ids

@@ -1,12 +1,12 @@
 """Shortest distances between entities, over observed facts.
 
 A fact (head, relation, tail) is an edge head -> tail, or an edge both ways where `directed` is False. Distances count
-edges; -1 says there is no path, or none within `limit`. A distance asked for a triplet never uses that triplet.
+edges; -1 means that there is no path, or none within `limit`. The distance of a triplet never uses the triplet itself.
 
-An all-pairs table, kept with the graph, answers most of it where it fits `TABLE_BYTES`; larger graphs are searched from
-the entities of the batch, until they were searched as often as a table takes: then they get one if there is room. Only
-an adjacent pair can lose its shortest path with its own edge: such pairs, few, are searched for a detour, and the
-detours are kept with the graph too.
+An all-pairs table, cached with the graph, answers most lookups if it fits `TABLE_BYTES`. Larger graphs are searched
+from the entities of the batch; after as many searches as a table takes they get one too, if memory allows. Only an
+adjacent pair can lose its shortest path with its own edge: these few pairs are searched for a detour, which is cached
+as well.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from anykg.graph.bfs import NO_LIMIT, NO_PATH, detours, multi_source_bfs, unreac
 from anykg.graph.graph import KnowledgeGraph
 
 TABLE_BYTES = 512 * 2**20
-"""All-pairs distances are kept if N * N bytes are no more than this (twice the bytes if one of them exceeds 254)."""
+"""All-pairs distances are cached up to this many bytes: N * N, twice as many if a distance exceeds 254."""
 LARGE_TABLE_BYTES = 5 * 2**30
-"""A table that is made because a graph is searched so often may be this large, and a quarter of the free memory."""
+"""Upper bound on a table made after many searches, which may also take at most a quarter of the free memory."""
 BLOCK_BYTES = 64 * 2**20
-"""Searches that are not kept run in blocks of about so many bytes."""
+"""Searches that are not cached run in blocks of about this many bytes."""
 _NOT_YET = -2
-"""A detour nobody has asked for."""
+"""A detour that is not computed yet."""
 
 Direction = Literal["out", "in", "both"]
 
@@ -49,7 +49,7 @@ class Adjacency:
 
 
 def adjacency(graph: KnowledgeGraph, direction: Direction) -> Adjacency:
-    """Who an entity leads to ("out"), who leads to it ("in"), or both; computed once for a graph."""
+    """Successors ("out"), predecessors ("in") or all neighbours of each entity; computed once for a graph."""
     return graph.derive(_adjacency, direction)
 
 
@@ -81,13 +81,15 @@ def triplet_distances(
             if directed:
                 rows = rows[along[rows]]
             rows = rows[graph.contains(triplets[rows])]
-        distances[rows] = _mended(graph, starts[rows], ends[rows], directed, bound, alone=leave_out == "triplet")
+        distances[rows] = _without_own_edge(
+            graph, starts[rows], ends[rows], directed, bound, alone=leave_out == "triplet"
+        )
         if not directed:
             back = there
             break
-    found = np.stack([there, back], axis=1)  # [B, 2]
-    found[found > bound] = -1
-    return found
+    both_ways = np.stack([there, back], axis=1)  # [B, 2]
+    both_ways[both_ways > bound] = -1
+    return both_ways
 
 
 def _adjacency(graph: KnowledgeGraph, direction: Direction) -> Adjacency:
@@ -113,7 +115,7 @@ def _plain_distances(
     if table is not None:
         there = _signed(table[heads, tails])
         return there, _signed(table[tails, heads]) if directed else there
-    # A search from either end will do: take the end with fewer entities.
+    # Either end can be the source: take the side with fewer distinct entities.
     if len(np.unique(tails)) < len(np.unique(heads)):
         back, there = _searched(graph, tails, heads, directed)
     else:
@@ -128,7 +130,7 @@ def distance_table(graph: KnowledgeGraph, directed: bool) -> np.ndarray | None:
         return graph.derive(_table, directed)
     if size > LARGE_TABLE_BYTES or graph.derive(_searches, directed)[0] < graph.num_entities:
         return None
-    return graph.derive(_table_if_there_is_room, directed)
+    return graph.derive(_table_if_it_fits, directed)
 
 
 def _table(graph: KnowledgeGraph, directed: bool) -> np.ndarray:
@@ -136,12 +138,12 @@ def _table(graph: KnowledgeGraph, directed: bool) -> np.ndarray:
     return multi_source_bfs(edges.offsets, edges.neighbours, np.arange(graph.num_entities))
 
 
-def _table_if_there_is_room(graph: KnowledgeGraph, directed: bool) -> np.ndarray | None:
+def _table_if_it_fits(graph: KnowledgeGraph, directed: bool) -> np.ndarray | None:
     return _table(graph, directed) if graph.num_entities**2 <= psutil.virtual_memory().available / 4 else None
 
 
 def _searches(graph: KnowledgeGraph, directed: bool) -> np.ndarray:
-    """[1] how many searches were run on the graph; counted up as they are."""
+    """The number of searches run on the graph, int64 [1]; updated in place."""
     del graph, directed  # each direction is counted by itself
     return np.zeros(1, np.int64)
 
@@ -154,17 +156,17 @@ def _searched(
     order = np.argsort(row_source, kind="stable")
     graph.derive(_searches, directed)[0] += len(sources) * (2 if directed else 1)
     size = max(BLOCK_BYTES // graph.num_entities, 1)
-    found = np.empty((2, len(roots)), np.int32)
+    distances = np.empty((2, len(roots)), np.int32)
     for side, reverse in enumerate((False, True) if directed else (False,)):
         edges = adjacency(graph, _direction(directed, reverse))
         for first in range(0, len(sources), size):
             rows = order[slice(*np.searchsorted(row_source[order], [first, first + size]))]
             block = multi_source_bfs(edges.offsets, edges.neighbours, sources[first : first + size])
-            found[side, rows] = _signed(block[row_source[rows] - first, others[rows]])
-    return found[0], found[1] if directed else found[0]
+            distances[side, rows] = _signed(block[row_source[rows] - first, others[rows]])
+    return distances[0], distances[1] if directed else distances[0]
 
 
-def _mended(
+def _without_own_edge(
     graph: KnowledgeGraph, starts: np.ndarray, ends: np.ndarray, directed: bool, limit: int, *, alone: bool
 ) -> np.ndarray:
     """Distances [B] of adjacent pairs without their edge; with `alone`, only where one fact is behind the edge."""
@@ -191,7 +193,7 @@ def _mended(
 
 
 def _detours(graph: KnowledgeGraph, directed: bool, limit: int) -> np.ndarray:
-    """The detour around each edge of the graph, filled in as they are asked for."""
+    """The detour around each edge of the graph, filled in on demand."""
     del limit  # detours of one limit are kept apart from those of another
     return np.full(len(adjacency(graph, _direction(directed, reverse=False)).keys), _NOT_YET, np.int32)
 

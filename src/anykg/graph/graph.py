@@ -1,4 +1,4 @@
-"""The knowledge graph: facts as integers, names beside them.
+"""The knowledge graph: facts as integers, with vocabularies of names.
 
 Triplets [E, 3] are (head, relation, tail), int32, distinct, sorted; that order makes equal graphs equal arrays, and
 membership a binary search. A query relation may be given as r + R, the inverse of r: its tails are the heads of r.
@@ -23,7 +23,7 @@ from anykg.graph.vocabulary import Vocabulary
 
 T = TypeVar("T")
 LARGE = 100_000
-"""From so many rows on, names are numbered by a compiled loop, whose import takes a moment."""
+"""Rows from which names are numbered by a compiled loop, which takes a moment to import."""
 
 HEAD, RELATION, TAIL = range(3)
 COLUMNS = ("head", "relation", "tail")
@@ -33,13 +33,13 @@ COLUMNS = ("head", "relation", "tail")
 class KnowledgeGraph:
     """An immutable set of facts over named entities and relations.
 
-    Entities and relations may occur in no triplet: the names say what exists, the triplets what is known of it. `name`
-    says where a graph comes from, for display; it is no part of its content.
+    Entities and relations need not occur in a triplet: the names say what exists, the triplets what is known about it.
+    `name` says where a graph comes from; it is for display only and not part of the content.
     """
 
     name: str
     arrays: Mapping[str, np.ndarray] = MappingProxyType({})
-    """What else a packed graph brings by name, such as sorted edges, which are slow to compute."""
+    """Further arrays of a packed graph by name, such as sorted edges, which are slow to compute."""
     packed: Path | None = None
     """The packed file that it was opened from."""
 
@@ -81,7 +81,7 @@ class KnowledgeGraph:
         pair_keys: np.ndarray,
         digest: str,
     ) -> KnowledgeGraph:
-        """A graph from arrays that `lookups` and `digest` gave before; nothing is checked or computed."""
+        """A graph from arrays that `lookups` and `digest` returned before; nothing is checked or computed."""
         self = cls.__new__(cls)
         self.triplets, self.entities, self.relations = triplets, entities, relations
         self._keys, self._inverse_keys, self._pair_keys = keys, inverse_keys, pair_keys
@@ -166,7 +166,7 @@ class KnowledgeGraph:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held for triplets and their lookups; names not counted, lookups not yet asked for neither."""
+        """Bytes of the triplets and of the lookups computed so far; names are not counted."""
         lookups = (self.__dict__.get(name) for name in ("_inverse_keys", "_pair_keys"))
         return int(self.triplets.nbytes + self._keys.nbytes + sum(k.nbytes for k in lookups if k is not None))
 
@@ -182,11 +182,11 @@ class KnowledgeGraph:
 
     def contains(self, triplets: np.ndarray) -> np.ndarray:
         """Is each of the triplets [..., 3] a fact? bool [...]; a relation r + R asks for (tail, r, head)."""
-        found: np.ndarray = self.positions(triplets) >= 0
-        return found
+        known: np.ndarray = self.positions(triplets) >= 0
+        return known
 
     def positions(self, triplets: np.ndarray) -> np.ndarray:
-        """Return the row in `self.triplets` of each of the triplets [..., 3], -1 if it is no fact."""
+        """Return the row in `self.triplets` of each of the triplets [..., 3], -1 if it is not a fact."""
         triplets = np.asarray(triplets)
         heads, relations, tails = triplets[..., 0], triplets[..., 1], triplets[..., 2]
         inverse = relations >= self.num_relations
@@ -227,7 +227,7 @@ class KnowledgeGraph:
         return np.concatenate([self.triplets, self.inverted(self.triplets)])
 
     def inverted(self, triplets: np.ndarray) -> np.ndarray:
-        """The same facts [..., 3] told from the other end: r becomes r + R and back."""
+        """The inverse triplets [..., 3]: (tail, r + R, head), and back for relations from R on."""
         flipped = np.asarray(triplets)[..., ::-1].copy()
         relations, r = flipped[..., 1], self.num_relations
         flipped[..., 1] = np.where(relations < r, relations + r, relations - r)
@@ -244,12 +244,12 @@ class KnowledgeGraph:
         return self.with_triplets(self.triplets[keep])
 
     def without(self, triplets: np.ndarray) -> KnowledgeGraph:
-        """Drop the facts among triplets [B, 3], given from either end (r or r + R); the graph itself if none is."""
-        found = self.positions(triplets)
-        if not (found >= 0).any():
+        """Drop the facts among triplets [B, 3], in either direction (r or r + R); the graph itself if none is."""
+        rows = self.positions(triplets)
+        if not (rows >= 0).any():
             return self
         keep = np.ones(len(self), bool)
-        keep[found[found >= 0]] = False
+        keep[rows[rows >= 0]] = False
         return self.subset(keep)
 
     def union(self, other: KnowledgeGraph) -> KnowledgeGraph:
@@ -326,7 +326,7 @@ class KnowledgeGraph:
 
 
 def _join(mine: Vocabulary, theirs: Vocabulary) -> tuple[Vocabulary, np.ndarray]:
-    """One vocabulary with the names of both, mine first, and the new id of each of theirs."""
+    """One vocabulary with the names of both, those of `mine` first, and the new id of each name of `theirs`."""
     names = pl.concat([mine.names, theirs.names]).unique(maintain_order=True)
     labels = {
         name: label

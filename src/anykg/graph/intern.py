@@ -15,9 +15,9 @@ FREE = -1
 def intern(
     keys: np.ndarray, slots: np.ndarray, known: np.ndarray, count: int, ids: np.ndarray, fresh: np.ndarray
 ) -> int:
-    """Write the ids of `keys` [B, 2], enter new keys into `slots` and `known`, and say how many are new.
+    """Write the ids of `keys` [B, 2], add new keys to `slots` and `known`, and return how many are new.
 
-    `fresh` gets the place in the batch where each new key is first seen.
+    `fresh` receives the index in the batch at which each new key first occurs.
     """
     return int(_intern(keys, slots, known, count, ids, fresh))
 
@@ -25,22 +25,22 @@ def intern(
 def intern_reference(
     keys: np.ndarray, slots: np.ndarray, known: np.ndarray, count: int, ids: np.ndarray, fresh: np.ndarray
 ) -> int:
-    """`intern`, by a dictionary of what `known` holds; leaves `slots` alone."""
+    """`intern` with a dictionary of the known keys; leaves `slots` alone."""
     del slots
-    places = {tuple(key): place for place, key in enumerate(known[:count].tolist())}
+    ids_of = {tuple(key): index for index, key in enumerate(known[:count].tolist())}
     new = 0
-    for place, key in enumerate(map(tuple, keys.tolist())):
-        if key not in places:
-            places[key] = count + new
+    for index, key in enumerate(map(tuple, keys.tolist())):
+        if key not in ids_of:
+            ids_of[key] = count + new
             known[count + new] = key
-            fresh[new] = place
+            fresh[new] = index
             new += 1
-        ids[place] = places[key]
+        ids[index] = ids_of[key]
     return new
 
 
 def enter(slots: np.ndarray, known: np.ndarray, count: int) -> None:
-    """Enter the first `count` keys of `known` into free `slots`: a table that has grown."""
+    """Insert the first `count` keys of `known` into empty `slots`, after the table has grown."""
     _enter(slots, known, count)
 
 
@@ -50,8 +50,8 @@ def _intern(
 ) -> int:
     mask = np.uint64(len(slots) - 1)
     new = 0
-    for place in range(len(keys)):
-        first, second = keys[place, 0], keys[place, 1]
+    for index in range(len(keys)):
+        first, second = keys[index, 0], keys[index, 1]
         slot = first & mask
         while True:
             found = slots[slot]
@@ -59,21 +59,21 @@ def _intern(
                 found = np.int32(count + new)
                 slots[slot] = found
                 known[found, 0], known[found, 1] = first, second
-                fresh[new] = place
+                fresh[new] = index
                 new += 1
                 break
             if known[found, 0] == first and known[found, 1] == second:
                 break
             slot = (slot + np.uint64(1)) & mask
-        ids[place] = found
+        ids[index] = found
     return new
 
 
 @njit(cache=True)
 def _enter(slots: np.ndarray, known: np.ndarray, count: int) -> None:
     mask = np.uint64(len(slots) - 1)
-    for place in range(count):
-        slot = known[place, 0] & mask
+    for index in range(count):
+        slot = known[index, 0] & mask
         while slots[slot] != FREE:
             slot = (slot + np.uint64(1)) & mask
-        slots[slot] = place
+        slots[slot] = index

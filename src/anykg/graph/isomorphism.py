@@ -5,8 +5,9 @@ the other; two triplets are, iff such bijections also map one triplet onto the o
 
 Entities and relations have colours, 64-bit hashes that start equal and are refined by the colours around them: an
 entity by its facts, a relation by its pairs of ends. Renaming does not change a colour, so two entities of different
-colours are no counterparts. Where a colour is shared, one of its holders is set apart and the search tries every
-counterpart. A hash collision can only make colours coarser: every mapping that is returned was checked fact by fact.
+colours are not counterparts. If a colour is shared, one of its holders gets a colour of its own and the search tries
+every counterpart. A hash collision can only make colours coarser: every mapping that is returned was checked fact by
+fact.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from anykg.errors import DataError
 from anykg.graph.graph import KnowledgeGraph
 
 MOST_STEPS = 20_000
-"""Refinements before the search gives up; only graphs that colours cannot tell apart need many."""
+"""Refinements before the search gives up; only graphs with many shared colours need many."""
 
 
 class Isomorphism(NamedTuple):
@@ -51,7 +52,7 @@ def find_isomorphism(
     """Find a renaming of `one` into `other`, or None if there is none.
 
     With `triplets`, a triplet (head, relation, tail) of each graph, the renaming must also map the first onto the
-    second. Names play no part. Raises `DataError` if the search is not over after `most_steps` refinements.
+    second. Names are ignored. Raises `DataError` if the search is not over after `most_steps` refinements.
     """
     sizes = [(g.num_entities, g.num_relations, g.num_triplets) for g in (one, other)]
     if sizes[0] != sizes[1]:
@@ -74,9 +75,9 @@ def find_isomorphism(
         if shared is not None:
             branches.append(_branch(first, second, *shared))
             continue
-        found = Isomorphism(*(_match(a, b) for a, b in zip(first, second, strict=True)))
-        if _maps(one, other, found, triplets):
-            return found
+        renaming = Isomorphism(*(_match(a, b) for a, b in zip(first, second, strict=True)))
+        if _maps(one, other, renaming, triplets):
+            return renaming
     raise DataError(
         f"Whether {one!r} and {other!r} are isomorphic was not decided in {most_steps:,} steps; the search is meant "
         "for small graphs."
@@ -84,7 +85,7 @@ def find_isomorphism(
 
 
 def _branch(first: _Colours, second: _Colours, part: int, colour: np.uint64) -> Iterator[tuple[_Colours, _Colours]]:
-    """Set one holder of a shared colour apart, and each possible counterpart in turn."""
+    """Give one holder of a shared colour a colour of its own, and each possible counterpart in turn."""
     chosen = first.set_apart(part, int(np.flatnonzero(first[part] == colour)[0]))
     for index in np.flatnonzero(second[part] == colour):
         yield chosen, second.set_apart(part, int(index))
@@ -131,7 +132,7 @@ def _mix(values: np.ndarray) -> np.ndarray:
 
 
 def _smallest_shared(colours: _Colours) -> tuple[int, np.uint64] | None:
-    """The colour with the fewest holders of those with several, in entities (0) or relations (1)."""
+    """The shared colour with the fewest holders, among entities (0) or relations (1)."""
     best: tuple[int, int, np.uint64] | None = None
     for part in (1, 0):  # relations first: they decide more
         values, counts = np.unique(colours[part], return_counts=True)

@@ -1,4 +1,4 @@
-"""The one look-up in sorted integer keys, by binary search."""
+"""Lookups in sorted integer keys, by binary search."""
 
 from __future__ import annotations
 

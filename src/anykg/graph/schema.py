@@ -1,15 +1,15 @@
-"""What a graph says of its relations, each statement with its support.
+"""The schema of a graph: statements about its relations, each with its support.
 
 - functional, inverse functional: an entity has one tail (one head) of the relation;
 - symmetric, one-way: facts are known in both directions, or never are;
 - irreflexive: no entity is joined to itself;
 - duplicate, inverse: two relations join the same entities, in the same or the opposite direction;
 - implies, implies the inverse of: the facts of a relation are among those of a larger one;
-- kinds: which entities stand at either end. A kind is a group of relation ends that the same entities take part in
-  (the head of `capital of` and the tail of `lives in`), or what type facts say, where there are any.
+- kinds: which entities occur at either end. A kind is a type given by type facts, if there are any, otherwise a group
+  of relation ends that share entities (the head of `capital of` and the tail of `lives in`).
 
-A statement holds from a share of its cases on, and from ten cases on. An *end* is a relation and a side: end r is the
-head of r, end r + R its tail.
+A statement needs at least ten cases, and must hold for a minimum share of them. An *end* is a relation and a side: end
+r is the head of r, end r + R its tail.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 FEWEST = 10
 """Cases a statement needs."""
 ALIKE = 0.8
-"""Share from which on a relation is symmetric, or another's duplicate or inverse."""
+"""Minimum share for a relation to be symmetric, or the duplicate or inverse of another."""
 FUNCTIONAL = 0.95
 ONE_WAY = 0.98
 IRREFLEXIVE = 0.99
 SAME_KIND = 0.25
-"""Mean cosine of two groups of ends from which on they are one kind."""
+"""Minimum mean cosine at which two groups of ends are merged into one kind."""
 MOST_ENDS = 3000
-"""Ends that are grouped into kinds; the rarer ones follow the entities at them."""
+"""Upper bound on the ends that are clustered; rarer ends take the kind of their entities."""
 TYPE_NAMES = frozenset({"type", "rdf:type", "instance of", "instance_of", "instanceof", "is a", "is_a", "isa", "p31"})
 
 Property = Literal[
@@ -61,7 +61,7 @@ class RelationCounts(NamedTuple):
     single_tails: np.ndarray
     loops: np.ndarray
     mutual: np.ndarray
-    """Facts between two entities that are known in the other direction too."""
+    """Facts between two entities that are also known in the opposite direction."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class Kinds:
 
 @dataclass(frozen=True, eq=False)
 class Schema:
-    """What a graph says of its relations."""
+    """Statements about the relations of a graph."""
 
     relations: tuple[RelationSchema, ...]
     kinds: tuple[KindShare, ...]
@@ -132,11 +132,11 @@ class Schema:
 
 
 def schema(graph: KnowledgeGraph) -> Schema:
-    """Describe every relation that has facts, those with most facts first."""
+    """Describe every relation that has facts, most frequent first."""
     counts, kinds = graph.derive(relation_counts), graph.derive(entity_kinds)
-    found: dict[int, list[Statement]] = {}
+    statements: dict[int, list[Statement]] = {}
     for relation, statement in [*_own(graph, counts), *_of_pairs(graph, counts)]:
-        found.setdefault(relation, []).append(statement)
+        statements.setdefault(relation, []).append(statement)
     order = np.argsort(-counts.facts, kind="stable")
     heads, tails = (_kind_shares(graph, kinds, column) for column in (0, 2))
     rows = tuple(
@@ -145,7 +145,7 @@ def schema(graph: KnowledgeGraph) -> Schema:
             int(counts.facts[relation]),
             int(counts.heads[relation]),
             int(counts.tails[relation]),
-            tuple(found.get(relation, [])),
+            tuple(statements.get(relation, [])),
             heads.get(relation, ()),
             tails.get(relation, ()),
         )
@@ -204,11 +204,11 @@ def overlaps(graph: KnowledgeGraph) -> sp.csr_array:
 
 
 def redundant_relations(graph: KnowledgeGraph) -> np.ndarray:
-    """Pairs [T, 2], sorted: a relation r, and s (or s + R for its inverse) whose facts give those of r away."""
+    """Sorted pairs [T, 2] of a relation r and a relation s (or s + R for its inverse) whose facts reveal those of r."""
     alike = overlaps(graph).tocoo()
     keep = alike.data >= ALIKE
-    found = np.stack([alike.row[keep], alike.col[keep]], axis=1).astype(np.int64)
-    return found[np.lexsort(found.T[::-1])]
+    pairs = np.stack([alike.row[keep], alike.col[keep]], axis=1).astype(np.int64)
+    return pairs[np.lexsort(pairs.T[::-1])]
 
 
 def symmetric_relations(graph: KnowledgeGraph) -> np.ndarray:
@@ -220,7 +220,7 @@ def symmetric_relations(graph: KnowledgeGraph) -> np.ndarray:
 
 
 def one_way_relations(graph: KnowledgeGraph) -> np.ndarray:
-    """Bool [R]: relations that are almost never known both ways; a relation of few facts is one if it never is."""
+    """Bool [R]: relations whose facts are almost never known both ways; never, for relations with few facts."""
     counts = graph.derive(relation_counts)
     links = counts.facts - counts.loops
     result: np.ndarray = np.where(links >= FEWEST, counts.mutual <= (1 - ONE_WAY) * links, counts.mutual == 0)
@@ -251,7 +251,7 @@ def ends_of_entities(graph: KnowledgeGraph) -> sp.csr_array:
 
 
 def type_relation(graph: KnowledgeGraph) -> int | None:
-    """The relation that says what kind an entity is, by its name, if there is one."""
+    """The relation that states the type of an entity, recognised by its name; None if there is none."""
     for relation in range(graph.num_relations):
         names = (graph.relations[relation], graph.relations.label(relation))
         short = {part for name in names for part in (name, name.rsplit("#", 1)[-1], name.rsplit("/", 1)[-1])}
@@ -268,13 +268,13 @@ def entity_kinds(graph: KnowledgeGraph) -> Kinds:
     if kind is None:
         return grouped
     facts = graph.triplets[graph.triplets[:, 1] == kind]
-    types, place = np.unique(facts[:, 2], return_inverse=True)
-    common = np.bincount(place.reshape(-1))
-    order = np.lexsort((place.reshape(-1), -common[place.reshape(-1)], facts[:, 0]))
+    types, inverse = np.unique(facts[:, 2], return_inverse=True)
+    common = np.bincount(inverse.reshape(-1))
+    order = np.lexsort((inverse.reshape(-1), -common[inverse.reshape(-1)], facts[:, 0]))
     entities, first = np.unique(facts[order, 0], return_index=True)
     names = [graph.entities.label(int(entity)) for entity in types]
     of_entity = np.where(grouped.of_entity >= 0, grouped.of_entity + len(types), -1).astype(np.int32)
-    of_entity[entities] = place.reshape(-1)[order][first]
+    of_entity[entities] = inverse.reshape(-1)[order][first]
     return Kinds((*names, *grouped.names), of_entity, graph.relations.label(kind))
 
 
@@ -299,7 +299,7 @@ def _by_ends(graph: KnowledgeGraph, matrix: sp.csr_array) -> Kinds:
         distance = np.clip(1 - cosine, 0, None)
         np.fill_diagonal(distance, 0)
         group = fcluster(linkage(squareform(distance, checks=False), "average"), 1 - SAME_KIND, "distance")
-    # An end counts for an entity by how rare it is, so that one end all entities share decides nothing.
+    # Ends are weighted by their rarity, so that an end shared by all entities has no influence.
     rarity = np.log1p(graph.num_entities / np.maximum(sizes[used], 1)).astype(np.float64)
     votes = some @ sp.csr_array((rarity, (np.arange(len(used)), group - 1)), shape=(len(used), int(group.max())))
     dense = votes.toarray()
@@ -340,7 +340,7 @@ def _own(graph: KnowledgeGraph, counts: RelationCounts) -> list[tuple[int, State
 def _of_pairs(graph: KnowledgeGraph, counts: RelationCounts) -> list[tuple[int, Statement]]:
     """Statements about two relations, at the one with fewer facts."""
     shares, r = overlaps(graph), graph.num_relations
-    found = []
+    statements = []
     for one, other in redundant_relations(graph).tolist():
         second = other % r
         if one == second or (counts.facts[one], one) > (counts.facts[second], second):
@@ -352,12 +352,12 @@ def _of_pairs(graph: KnowledgeGraph, counts: RelationCounts) -> list[tuple[int, 
             names = ("implies", "implies the inverse of")
         name = names[int(other >= r)]
         label = graph.relations.label
-        found.append((one, Statement(label(one), name, support, cases, label(second))))
-    return found
+        statements.append((one, Statement(label(one), name, support, cases, label(second))))
+    return statements
 
 
 def _kind_shares(graph: KnowledgeGraph, kinds: Kinds, column: int) -> dict[int, tuple[KindShare, ...]]:
-    """The kinds at an end of every relation, most common first, until nine tenths are told; at most three."""
+    """The kinds at an end of every relation, most common first, until they cover nine tenths; at most three."""
     pairs = np.unique(graph.triplets[:, [1, column]], axis=0)
     table = np.stack([pairs[:, 0], kinds.of_entity[pairs[:, 1]]], axis=1)
     rows, counts = np.unique(table, axis=0, return_counts=True)
@@ -366,8 +366,8 @@ def _kind_shares(graph: KnowledgeGraph, kinds: Kinds, column: int) -> dict[int, 
         mine = rows[:, 0] == relation
         numbers, members = rows[mine, 1], counts[mine]
         order = np.argsort(-members, kind="stable")[:3]
-        told = np.cumsum(members[order]) / members.sum()
-        keep = order[: 1 + int(np.searchsorted(told, 0.9))]
+        covered = np.cumsum(members[order]) / members.sum()
+        keep = order[: 1 + int(np.searchsorted(covered, 0.9))]
         result[relation] = tuple(
             KindShare(kinds.names[numbers[i]], int(members[i]), float(members[i] / members.sum())) for i in keep
         )

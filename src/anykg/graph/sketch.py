@@ -1,7 +1,7 @@
-"""A sketch of a graph's facts: enough to tell later how many of another graph's facts were among them.
+"""A sketch of a graph's facts, from which the overlap with another graph can be estimated later.
 
-The sketch holds the smallest of the hashes of all facts, by name. Facts of another graph whose hash is not above the
-largest of them would be in the sketch if they were in the first graph, so they are a sample to count from.
+The sketch holds the smallest hashes of all facts, by name. Facts of another graph whose hash does not exceed the
+largest of them would be in the sketch if they were in the first graph, so they are a random sample to estimate from.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from anykg.graph.graph import KnowledgeGraph
 SIZE = 128
 """Hashes that a sketch holds."""
 FEWEST = 5
-"""Facts to count from, below which a sketch says nothing; a sketch that holds all facts always does."""
+"""Minimum sample for an estimate; a sketch that holds all facts needs none."""
 
 
 def sketch(graph: KnowledgeGraph) -> list[str]:
@@ -25,7 +25,7 @@ def sketch(graph: KnowledgeGraph) -> list[str]:
 
 
 def share_in(graph: KnowledgeGraph, other: Sequence[str]) -> float | None:
-    """About which share of the graph's facts is in the graph that was sketched; None if too few can be compared."""
+    """Estimate the share of the graph's facts that are in the sketched graph; None if too few can be compared."""
     kept = np.array([int(text, 16) for text in other], np.uint64)
     if not len(kept):
         return None

@@ -1,7 +1,7 @@
-"""Hold out a part of a graph, leaving something known of everything.
+"""Hold out facts of a graph such that every entity and relation keeps at least one.
 
 graph [E, 3] -> (rest, held out), both over the names of the graph. Every entity and relation that had a fact keeps
-one in the rest; where that leaves too few facts to hold out, fewer are held out.
+one in the rest; if that leaves too few facts, fewer are held out.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from anykg.seeds import generator
 def hold_out(graph: KnowledgeGraph, share: float, seed: int, name: str) -> tuple[KnowledgeGraph, KnowledgeGraph]:
     """Split off `share` of the facts, drawn by the generator `name` of `seed`.
 
-    The facts are shuffled; the first one of each entity and relation stays, and the last ones that need not stay go.
+    The facts are shuffled; the first one of each entity and relation stays, and the last of the others are held out.
     """
     if not 0 <= share <= 1:
         raise ConfigError(f"Expected a share to hold out from 0 to 1, found {share}.")
@@ -39,7 +39,7 @@ def _first_uses(ids: np.ndarray, count: int) -> np.ndarray:
     """The first row of ids [E, K] in which each of the `count` ids occurs, for those that do."""
     rows = np.repeat(np.arange(len(ids)), ids.shape[1])
     first = np.full(count, -1)
-    first[ids.ravel()[::-1]] = rows[::-1]  # of an id assigned to twice the last stays, here the first use
+    first[ids.ravel()[::-1]] = rows[::-1]  # the last of several assignments wins, which is the first use here
     return first[first >= 0]
 
 
@@ -61,7 +61,7 @@ def trimmed(graph: KnowledgeGraph) -> KnowledgeGraph:
 
 
 def split_task(graph: KnowledgeGraph, name: str, seed: int = 0) -> Task:
-    """A transductive task made of one graph: a tenth of its facts to validate on, a tenth to ask."""
+    """A transductive task from one graph: a tenth of its facts for validation, a tenth for testing."""
     known, test = hold_out(graph, 0.1, seed, "test")
     train, valid = hold_out(known, 1 / 9, seed, "valid")
     return Task(name, train=train, valid=valid, observed=train, test=test)

@@ -1,4 +1,4 @@
-"""A link-prediction task: what is learnt from, what is observed at inference, what is asked."""
+"""A link-prediction task: training facts, facts observed at inference, and test facts."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Task:
 def merge_tasks(tasks: Sequence[Task], name: str) -> Task:
     """Join tasks into one, entities and relations by name.
 
-    Tasks may share facts: what one of them learns from or observes is not validated on or asked by another.
+    Tasks may share facts: validation and test facts that another task trains on or observes are dropped.
     """
     train, valid, observed, test = (
         reduce(KnowledgeGraph.union, (getattr(task, part) for task in tasks))

@@ -1,4 +1,4 @@
-"""Names in memory-mapped buffers: nothing is decoded before it is asked for.
+"""Names in memory-mapped buffers, decoded on demand.
 
 The buffers are those of an Arrow file with one column of large strings, so that polars reads the same bytes. A sorted
 list of positions finds a name by binary search: opening five million names creates no Python strings.
@@ -51,7 +51,7 @@ class Text:
 
     @property
     def layout(self) -> dict[str, int]:
-        """Where the parts of `arrow` are."""
+        """The positions of the parts within `arrow`."""
         base = self.arrow.__array_interface__["data"][0]
         offsets, values = (part.__array_interface__["data"][0] - base for part in (self.offsets, self.values))
         return {"count": self.count, "bytes": len(self.values), "offsets": offsets, "values": values}
@@ -68,17 +68,17 @@ class Text:
     def find(self, string: str) -> list[int]:
         """The positions of a string."""
         try:
-            wanted = string.encode()
+            encoded = string.encode()
         except UnicodeEncodeError:  # half of a surrogate pair, which no file holds
             return []
-        first = bisect_left(self.order, wanted, key=self._bytes)
-        if first == len(self.order) or self._bytes(self.order[first]) != wanted:
+        first = bisect_left(self.order, encoded, key=self._bytes)
+        if first == len(self.order) or self._bytes(self.order[first]) != encoded:
             return []
-        last = bisect_right(self.order, wanted, lo=first, key=self._bytes)
+        last = bisect_right(self.order, encoded, lo=first, key=self._bytes)
         return [int(position) for position in self.order[first:last]]
 
     def series(self) -> pl.Series:
-        """All of them as polars has them."""
+        """All strings as a polars series."""
         return pl.read_ipc(self.arrow.tobytes())[COLUMN]
 
     def _bytes(self, index: int) -> bytes:
@@ -87,7 +87,7 @@ class Text:
 
 
 def _positions(content: bytes, offsets: np.ndarray, strings: pl.Series) -> tuple[int, int]:
-    """Where polars put the offsets and the values."""
+    """The position of the offsets and of the values in the file that polars wrote."""
     values = "".join(strings.fill_null("").to_list()).encode()
     start = content.find(offsets.tobytes())
     while start % 8:

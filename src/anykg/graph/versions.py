@@ -1,7 +1,7 @@
 """How much two versions of a graph differ, from a sketch of each.
 
-A fact is known by 64 bits of hashes of its names, so versions compare whatever their ids are. A sketch keeps the
-smallest of them: all facts of a graph of up to 65,536, else a random sample, which is the same facts in both versions.
+A fact is identified by a 64-bit hash of its names, so that versions with different ids compare. A sketch keeps the
+smallest hashes: all facts of a graph of up to 65,536, else a random sample, of the same facts in both versions.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Sketch(NamedTuple):
 
 
 def sketch_of(graph: KnowledgeGraph) -> Sketch:
-    """Sketch a graph; ask for it by `graph.derive(sketch_of)`."""
+    """Sketch a graph; call as `graph.derive(sketch_of)`, which caches the result."""
     heads, relations = (names.names.hash(7).to_numpy() for names in (graph.entities, graph.relations))
     keys = heads[graph.triplets[:, 0]]
     for part in (relations[graph.triplets[:, 1]], heads[graph.triplets[:, 2]]):
@@ -56,7 +56,7 @@ def save(sketch: Sketch, path: Path) -> None:
 
 
 def load(path: Path) -> Sketch | None:
-    """Read a sketch; None if there is none that can be read."""
+    """Read a sketch; None if the file is missing or unreadable."""
     try:
         stored = np.load(io.BytesIO(path.read_bytes()), allow_pickle=False)
         return Sketch(int(stored[0]), stored[1:].astype(np.uint64))

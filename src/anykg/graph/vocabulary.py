@@ -13,18 +13,18 @@ from anykg.errors import DataError, UnknownName, nearest
 from anykg.graph.text import Text
 
 SHOWN = 3
-"""Names that a message lists."""
+"""Number of names listed in a message."""
 FEW = 1000
-"""Names that are looked up one by one in stored buffers, instead of reading all of them."""
+"""Up to this many names are looked up one by one in stored buffers; for more, all names are read."""
 MANY = 200_000
-"""Names from which on only some are compared with an unknown one."""
+"""Number of names above which only some are compared with an unknown name."""
 
 
 class Vocabulary(Sequence[str]):
     """An immutable list of distinct names; the position of a name is its id.
 
-    A name is looked up as it is; where that fails, as a label, then as a prefixed name (`wd:Q42`), if the file that the
-    names are from had prefixes.
+    A name is looked up by exact match, then as a label, then as a prefixed name (`wd:Q42`), if the source of the names
+    had prefixes.
 
     >>> Vocabulary("entity", ["Q142", "Q183"], labels=["France", "Germany"]).index("Germany")
     1
@@ -50,7 +50,7 @@ class Vocabulary(Sequence[str]):
         self.labels = labels
 
     attributes: pl.DataFrame | None = None
-    """Columns of what else is known of the names, in id order, null where nothing is; None if there are none at all."""
+    """Table of further columns in id order, null where a value is missing; None if there are none."""
 
     @classmethod
     def mapped(cls, kind: str, names: Text, labels: Text | None, prefixes: Mapping[str, str]) -> Vocabulary:
@@ -63,7 +63,7 @@ class Vocabulary(Sequence[str]):
     _text: Text | None = None
     _label_text: Text | None = None
     _taken: tuple[Vocabulary, np.ndarray] | None = None
-    """Another vocabulary and the ids in it: names are only gathered when they are asked for."""
+    """A selection from another vocabulary by ids; its names are gathered on demand."""
 
     @cached_property
     def names(self) -> pl.Series:
@@ -75,7 +75,7 @@ class Vocabulary(Sequence[str]):
 
     @cached_property
     def labels(self) -> pl.Series | None:
-        """All labels, null for a name without one; None if there are none at all."""
+        """All labels, null for a name without one; None if no name has one."""
         if self._taken is not None:
             labels = self._taken[0].labels
             return None if labels is None else labels.gather(self._taken[1])
@@ -112,24 +112,24 @@ class Vocabulary(Sequence[str]):
 
     def index(self, name: str, start: int = 0, stop: int | None = None) -> int:
         """Return the id of a name or label; raises `UnknownName` with near matches."""
-        found = self.find(name)
-        if found is None:
+        position = self.find(name)
+        if position is None:
             raise UnknownName(self.kind, name, self.nearest(name))
-        return found
+        return position
 
     def find(self, name: str) -> int | None:
         """Return the id of a name or label, or None; a label that several names share raises `DataError`.
 
-        A name that is not there as it is written is compared after Unicode composition (NFC).
+        A name without an exact match is compared after Unicode composition (NFC).
         """
-        found = self._id(name)
-        labelled = self._labelled(name) if found is None else ()
+        position = self._id(name)
+        labelled = self._labelled(name) if position is None else ()
         if len(labelled) == 1:
             return int(labelled[0])
-        if found is None:
-            found = self._prefixed(name)
-        if found is not None:
-            return found
+        if position is None:
+            position = self._prefixed(name)
+        if position is not None:
+            return position
         if labelled:
             named = [self[index] for index in labelled[:SHOWN]]
             shown = ", ".join(repr(other) for other in named) + (", ..." if len(labelled) > SHOWN else "")
@@ -138,7 +138,7 @@ class Vocabulary(Sequence[str]):
         return next(iter(composed)) if len(composed) == 1 else None
 
     def nearest(self, name: str) -> list[str]:
-        """Return the names and labels most like `name`; among very many, only those that begin or go on like it."""
+        """Return the names and labels most like `name`; among very many, only those that contain it or its prefix."""
         known = [column for column in (self.names, self.labels) if column is not None]
         if len(self) > MANY:
             folded = name.casefold()
@@ -146,7 +146,7 @@ class Vocabulary(Sequence[str]):
         return nearest(name, [text for column in known for text in column.drop_nulls().to_list()])
 
     def _id(self, name: str) -> int | None:
-        """The id of a name as it is written."""
+        """The id of a name, by exact match."""
         if self._text is None:
             return self._ids.get(name)
         return next(iter(self._text.find(name)), None)
@@ -160,8 +160,8 @@ class Vocabulary(Sequence[str]):
         single = self._ids_by_label.get(label)
         if single is not None:
             return (single,)
-        found: list[int] = (self.labels == label).arg_true().to_list()
-        return found
+        ids: list[int] = (self.labels == label).arg_true().to_list()
+        return ids
 
     def _prefixed(self, name: object) -> int | None:
         """The id of the name that a prefixed name stands for."""
@@ -177,10 +177,10 @@ class Vocabulary(Sequence[str]):
         if self._text is not None and len(names) < FEW:
             return np.array([self.index(name) for name in names.to_list()], dtype=np.int32)
         table = pl.DataFrame({"name": self.names, "id": np.arange(len(self), dtype=np.int32)})
-        found = pl.DataFrame({"name": names}).join(table, on="name", how="left", maintain_order="left")["id"]
-        if found.null_count():
+        ids = pl.DataFrame({"name": names}).join(table, on="name", how="left", maintain_order="left")["id"]
+        if ids.null_count():
             return np.array([self.index(name) for name in names.to_list()], dtype=np.int32)
-        return found.to_numpy()
+        return ids.to_numpy()
 
     def label(self, index: int) -> str:
         """The label of an id, or its name where it has none."""
@@ -219,18 +219,18 @@ class Vocabulary(Sequence[str]):
         return self._described(Vocabulary(self.kind, self.names, [labels.get(name) for name in self], self.prefixes))
 
     def with_prefixes(self, prefixes: Mapping[str, str]) -> Vocabulary:
-        """The same names, which prefixed names are looked up in as well."""
+        """The same names, with prefixes that `index` expands."""
         if not prefixes:
             return self
         return self._described(Vocabulary(self.kind, self.names, self.labels, prefixes))
 
     def with_attributes(self, table: pl.DataFrame, key: str) -> Vocabulary:
-        """The same names with the columns of a table beside `key`, which has the names; a name's first row counts."""
+        """The same names with the other columns of a table as attributes; the first row of each name counts."""
         rows = table.unique(key, keep="first").rename({key: "name"})
-        found = Vocabulary(self.kind, self.names, self.labels, self.prefixes)
+        vocabulary = Vocabulary(self.kind, self.names, self.labels, self.prefixes)
         joined = pl.DataFrame({"name": self.names}).join(rows, on="name", how="left", maintain_order="left")
-        found.attributes = joined.drop("name")
-        return found
+        vocabulary.attributes = joined.drop("name")
+        return vocabulary
 
     def take(self, ids: np.ndarray) -> Vocabulary:
         """The names at distinct `ids`, in that order."""
@@ -251,25 +251,25 @@ class Vocabulary(Sequence[str]):
 
     def _composed(self, name: str) -> set[int]:
         """The ids of names and labels that are `name` with all accents composed."""
-        found = self._id(name)
-        same = set(self._labelled(name)) | (set() if found is None else {found})
+        position = self._id(name)
+        same = set(self._labelled(name)) | (set() if position is None else {position})
         return same | self._decomposed.get(name, set())
 
     @cached_property
     def _decomposed(self) -> dict[str, set[int]]:
         """Ids of the names and labels that Unicode composition changes, by what they become."""
-        found: dict[str, set[int]] = {}
+        ids_of: dict[str, set[int]] = {}
         for column in (self.names, self.labels):
             if column is not None:
                 composed = column.str.normalize("NFC")
                 changed = (composed != column).fill_null(False).arg_true()
                 for text, index in zip(composed.gather(changed).to_list(), changed.to_list(), strict=True):
-                    found.setdefault(text, set()).add(index)
-        return found
+                    ids_of.setdefault(text, set()).add(index)
+        return ids_of
 
     @cached_property
     def _ids_by_label(self) -> dict[str, int]:
-        """Labels that stand for one name only."""
+        """Labels that belong to a single name."""
         if self.labels is None:
             return {}
         counted = pl.DataFrame({"label": self.labels, "id": np.arange(len(self))}).drop_nulls()
@@ -278,7 +278,7 @@ class Vocabulary(Sequence[str]):
 
 
 def _alike(column: pl.Series, folded: str) -> pl.Series:
-    """Some of the strings that contain the text, or begin as it does, ignoring case."""
+    """Some of the strings that contain the text or share its beginning, ignoring case."""
     lower = column.str.to_lowercase()
     inside = column.filter(lower.str.contains(folded, literal=True).fill_null(False)).head(FEW)
     begin = column.filter(lower.str.starts_with(folded[: max(3, len(folded) // 2)]).fill_null(False))

@@ -1,4 +1,4 @@
-"""Where a graph is, if it is not a file here: addresses and databases, and how they are shown without secrets."""
+"""Addresses of remote files and databases, and how to display them without secrets."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def scheme_of(source: Path | str) -> str:
 
 
 def is_address(source: Path | str) -> bool:
-    """Is it an address of a file elsewhere?"""
+    """Whether a source is the address of a remote file."""
     scheme = scheme_of(source)
     if scheme and scheme not in (*WEB, *CLOUD, *DATABASES):
         raise DataError(
@@ -49,12 +49,12 @@ def is_address(source: Path | str) -> bool:
 
 
 def is_database(source: Path | str) -> bool:
-    """Is it the address of a database, or the file of one?"""
+    """Whether a source is the address of a database, or a database file."""
     return scheme_of(source) in DATABASES or database_file(source) is not None
 
 
 def database_file(source: Path | str) -> str | None:
-    """The kind of database that a file is, by its first bytes or extension; None if it is none."""
+    """The kind of database that a file holds, by its first bytes or extension; None if it is not a database."""
     if scheme_of(source):
         return None
     path = Path(source)
@@ -73,7 +73,7 @@ def database_file(source: Path | str) -> str | None:
 
 
 def shown(source: Path | str) -> str:
-    """A source as it may be printed and kept: without user, password, tokens and keys.
+    """A source without user, password, tokens and keys, safe to print and store.
 
     >>> shown("bolt://neo4j:secret@localhost:7687/movies?token=abc")
     'bolt://localhost:7687/movies?token=...'
@@ -93,7 +93,7 @@ def name_of(source: str) -> str:
 
 
 def read_cloud(source: str, options: ReadOptions) -> Parsed | None:
-    """A table in a cloud's store, read by polars; None for an address of the web."""
+    """A table in cloud storage, read by polars; None for a web address."""
     if scheme_of(source) not in CLOUD:
         return None
     import polars as pl

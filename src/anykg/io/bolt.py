@@ -1,8 +1,8 @@
-"""Neo4j and other databases that speak Bolt.
+"""Read Neo4j and other databases that speak Bolt.
 
-An entity is called by a property that every node has and no two share: `name`, `title`, `id` and the like, or the first
-of these that a node has. Where there is none, it is called by its element id, and such a property is its label.
-`?key=PROPERTY` in the address chooses one. Relationships that anykg wrote as predictions are no facts and are left out.
+An entity is named by a property that every node has and that is unique: `name`, `title`, `id` and similar, or the first
+of these that a node has. If there is none, it is named by its element id, and such a property becomes its label.
+`?key=PROPERTY` in the address chooses one. Relationships that anykg wrote as predictions are not facts and are skipped.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from anykg.progress import Progress
 PROPERTIES = ("name", "title", "id", "uri", "iri", "key", "label")
 """Properties that may name a node, in this order."""
 MARK = "predicted_by"
-"""A property that only predictions have."""
+"""The property that marks predictions."""
 FETCH = 10_000
 
 
 class Naming(NamedTuple):
-    """How nodes are called."""
+    """How nodes are named."""
 
     expression: str
     """Cypher, with {} for the node."""
     label: str | None
-    """Cypher for a node's label, where names are element ids."""
-    told: str
-    """For people."""
+    """Cypher for a node's label, if names are element ids."""
+    description: str
+    """How nodes are named, for messages."""
 
     def of(self, node: str) -> str:
         """Cypher for the name of a node."""
@@ -86,7 +86,7 @@ def session(address: Address, *, write: bool = False) -> Iterator[tuple[Any, Any
 
 
 def failure(error: Exception, address: Address, done: int, verb: str = "read") -> DataError:
-    """A sentence for an error of the driver."""
+    """An error message for an exception of the driver."""
     kind = type(error).__name__
     if kind in ("AuthError", "TokenExpired", "Forbidden"):
         return DataError(
@@ -103,7 +103,7 @@ def failure(error: Exception, address: Address, done: int, verb: str = "read") -
 
 
 def naming_of(run: Any, address: Address) -> Naming:
-    """How the nodes of a database are called, by counting their properties."""
+    """Choose how to name the nodes of a database, by counting their properties."""
     asked = address.options.get("key")
     if asked is not None:
         if not re.fullmatch(r"\w+", asked):
@@ -134,7 +134,7 @@ def _everything(run: Any, address: Address, progress: Progress) -> Iterator[Pars
     answer = run(f"{facts} RETURN {', '.join(columns)}")
     first = True
     for part in parts_of(names, (record.values() for record in answer), roles, "bolt", progress, total):
-        notes = (f"nodes are called by {naming.told}",) if first else ()
+        notes = (f"nodes are named by {naming.description}",) if first else ()
         left_out = {"relationships that are predictions": predicted} if first else {}
         yield part.but(notes=notes, left_out=left_out)
         first = False
@@ -156,7 +156,7 @@ def _asked(run: Any, query: str, address: Address, options: ReadOptions, progres
 
 
 def _value(value: Any, labels: dict[str, str]) -> Any:
-    """A node by its name or element id, a relationship by its type, anything else as it is."""
+    """A node by its name or element id, a relationship by its type, anything else unchanged."""
     if hasattr(value, "labels") and hasattr(value, "element_id"):
         return next((str(value[name]) for name in PROPERTIES if value.get(name) is not None), value.element_id)
     return value.type if hasattr(value, "nodes") and hasattr(value, "type") else value

@@ -1,8 +1,8 @@
 """Packed copies of graph files in the user's cache, so that a large file is parsed once.
 
 A copy is found by the path, size and time of the source (and of a file of labels), the reading options and the version
-of anykg. Copies are written atomically, so processes may share the folder; a damaged one is dropped and made again.
-When the folder grows beyond its limit, the copies that were not used for longest are removed. Small files, standard
+of anykg. Copies are written atomically, so processes may share the folder; a damaged one is rebuilt. When the folder
+grows beyond its limit, the least recently used copies are removed. Small files, standard
 input, addresses and databases are never cached.
 """
 
@@ -32,7 +32,7 @@ LIMIT = "ANYKG_CACHE_LIMIT"
 """The variable that limits the folder, such as 5GB; 0 turns the cache off."""
 DEFAULT_LIMIT = "20GB"
 RECENT = 2.0
-"""A file that changed within so many seconds may change again without a new time, and is not cached."""
+"""Files modified less than this many seconds ago are not cached: they may change again with the same timestamp."""
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 
 
@@ -48,14 +48,14 @@ class Entry(NamedTuple):
 
 
 def folder() -> Path:
-    """Where packed copies are."""
+    """The folder of packed copies."""
     from platformdirs import user_cache_path
 
     return Path(user_cache_path("anykg")) / "graphs"
 
 
 def limit() -> int:
-    """The most bytes that all copies may take together."""
+    """Upper bound on the bytes of all copies together."""
     text = os.environ.get(LIMIT, "") or DEFAULT_LIMIT
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?B?)", text.strip().upper())
     unit = "" if match is None else match.group(2)
@@ -65,7 +65,7 @@ def limit() -> int:
 
 
 def path_of(source: Path | str, options: ReadOptions, beside: tuple[Path, ...] = ()) -> Path | None:
-    """The file that a source's packed copy has; None if it is not to be cached."""
+    """The path of a source's packed copy; None if it should not be cached."""
     path = Path(source)
     if str(source) == "-" or not options.cache or not limit() or not path.is_file():
         return None
@@ -85,36 +85,36 @@ def path_of(source: Path | str, options: ReadOptions, beside: tuple[Path, ...] =
     return folder() / f"{blake2b(key.encode(), digest_size=16).hexdigest()}.anykg"
 
 
-def load(place: Path) -> tuple[KnowledgeGraph, dict[str, Any]] | None:
-    """The graph of a packed copy and how its source was read; None if there is none that can be used."""
-    if not place.is_file():
+def load(path: Path) -> tuple[KnowledgeGraph, dict[str, Any]] | None:
+    """The graph of a packed copy and how its source was read; None if there is no usable copy."""
+    if not path.is_file():
         return None
     try:
-        graph, header = open_pack(place)
-        with suppress(OSError):  # a cache that can only be read
-            os.utime(place)  # used just now
+        graph, header = open_pack(path)
+        with suppress(OSError):  # the cache may be read-only
+            os.utime(path)  # used just now
         return graph, header["read"]
     except (DataError, KeyError, ValueError) as error:
-        logger.info("A damaged copy in the cache is made again (%s).", error)
+        logger.info("A damaged copy in the cache is rebuilt (%s).", error)
         with suppress(OSError):
-            place.unlink()
+            path.unlink()
         return None
 
 
-def save(graph: KnowledgeGraph, place: Path, read: dict[str, Any]) -> None:
+def save(graph: KnowledgeGraph, path: Path, read: dict[str, Any]) -> None:
     """Keep a packed copy; a full disk or a folder that cannot be written leaves none."""
     try:
-        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)  # the source may be readable by its owner only
-        if write_pack(graph, place, read) > limit():
-            place.unlink(missing_ok=True)
-        evict(keep=place)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)  # the source may be readable by its owner only
+        if write_pack(graph, path, read) > limit():
+            path.unlink(missing_ok=True)
+        evict(keep=path)
     except (InputError, OSError) as error:
         logger.info("No packed copy is kept in the cache (%s).", error)
 
 
 def entries() -> list[Entry]:
-    """All packed copies, those used last first."""
-    found = []
+    """All packed copies, most recently used first."""
+    copies = []
     for path in folder().glob("*.anykg"):
         with suppress(OSError):
             status = path.stat()
@@ -122,12 +122,12 @@ def entries() -> list[Entry]:
             with suppress(DataError, KeyError, TypeError):
                 _, header = open_pack(path)
                 source, triplets = header["read"]["path"], header["triplets"]
-            found.append(Entry(path, source, status.st_size, status.st_mtime, triplets))
-    return sorted(found, key=lambda entry: -entry.used)
+            copies.append(Entry(path, source, status.st_size, status.st_mtime, triplets))
+    return sorted(copies, key=lambda entry: -entry.used)
 
 
 def evict(keep: Path | None = None) -> None:
-    """Remove the copies that were not used for longest until the rest is within the limit."""
+    """Remove the least recently used copies until the rest is within the limit."""
     sizes = []
     for path in folder().glob("*.anykg"):
         with suppress(OSError):

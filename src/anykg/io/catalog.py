@@ -1,7 +1,7 @@
-"""Names of datasets, and where their files are.
+"""Resolve names of datasets, paths, addresses and objects to graphs and tasks.
 
 A name of the catalog, in any case, a path, `-` for standard input, an address or a database works wherever a graph or a
-task is asked for; to read a folder called like a dataset, write ./NAME. Files of datasets are looked for below the
+task is expected; to read a folder named like a dataset, write ./NAME. Files of datasets are looked for below the
 directory given, then below $ANYKG_DATA, then in the user's cache. No dataset is downloaded here.
 """
 
@@ -37,19 +37,19 @@ _BY_NAME = {row.name.casefold(): row for row in DATASETS}
 
 
 class Located(NamedTuple):
-    """Where something is that was asked for by name or path."""
+    """Where a dataset or path was found."""
 
     name: str
     path: Path | str
-    """A file of triplets, a folder, the common beginning of two folders, `-`, or an address."""
+    """A file of triplets, a folder, the common prefix of two folders, `-`, or an address."""
     is_graph: bool
-    """Is it one graph, instead of a task with a training graph and facts to ask for?"""
+    """Whether it is a single graph, instead of a task with training and test facts."""
     parts: tuple[Located, ...] = ()
     """The tasks that a mixture is merged from."""
 
 
 def load_task(name_or_path: str | Path, data_dir: Path | None = None, **reading: Unpack[Reading]) -> Task:
-    """A task of the catalog, in a folder, or made of one file of triplets: a tenth to validate on, a tenth to ask."""
+    """A task of the catalog, in a folder, or split from one file of triplets (8 : 1 : 1)."""
     located = locate(name_or_path, data_dir)
     if located.is_graph:
         from anykg.graph.split import split_task
@@ -59,7 +59,7 @@ def load_task(name_or_path: str | Path, data_dir: Path | None = None, **reading:
 
 
 def load_graph(name_or_path: str | Path, data_dir: Path | None = None, **reading: Unpack[Reading]) -> KnowledgeGraph:
-    """The whole graph in a file; of a task, what is observed at inference."""
+    """The whole graph in a file; for a task, the graph observed at inference."""
     located = locate(name_or_path, data_dir)
     if located.is_graph:
         from anykg.io.read import read_graph
@@ -118,7 +118,7 @@ def as_task(source: GraphLike | Task, data_dir: Path | None = None, **reading: U
 
 
 def name_of(source: object) -> str:
-    """Return what to call a graph-like in results: its name or file, else "graph"."""
+    """Return the display name of a graph-like in results: its name or file, else "graph"."""
     if isinstance(source, str) and addresses.scheme_of(source):
         return addresses.name_of(source)
     if isinstance(source, str | Path):
@@ -150,30 +150,30 @@ def data_dirs(data_dir: Path | None = None) -> list[Path]:
 
 
 def find(row: Dataset, data_dir: Path | None = None) -> Path | None:
-    """The file, folder or common beginning of two folders with a dataset's triplets; None if they are not here."""
+    """The file, folder or common prefix of two folders with a dataset's triplets; None if they are not present."""
     if row.family == "embedded":
-        return Path(str(files("anykg.io").joinpath(row.place)))
+        return Path(str(files("anykg.io").joinpath(row.prefix)))
     triplets = [file for file in row.files if file.endswith(".txt")]
     for directory in data_dirs(data_dir):
         if all((directory / file).is_file() for file in triplets):
-            return directory / row.place
+            return directory / row.prefix
     return None
 
 
 def locate(name_or_path: str | Path, data_dir: Path | None = None) -> Located:
-    """Where a dataset or a path is; raises an `InputError` that says how to get it."""
+    """Locate a dataset or a path; raises an `InputError` that says how to get it."""
     name = str(name_or_path)
     row = _BY_NAME.get(name.casefold())
     if row is not None:
-        found = find(row, data_dir)
-        if found is None:
+        location = find(row, data_dir)
+        if location is None:
             raise DataError(_not_here(row, data_dir))
-        parts = tuple(Located(part.name, found.parent / part.place, False) for part in row.parts)
-        return Located(row.name, found, row.layout == "graph", parts)
+        parts = tuple(Located(part.name, location.parent / part.prefix, False) for part in row.parts)
+        return Located(row.name, location, row.layout == "graph", parts)
     if name == "-":
         return Located("standard input", name, True)
     if addresses.scheme_of(name):
-        addresses.is_address(name)  # which refuses schemes that are not known
+        addresses.is_address(name)  # raises for unknown schemes
         return Located(addresses.name_of(name), name, True)
     path = Path(name).expanduser()
     if path.is_file() or addresses.is_database(path) or _is_graph_folder(path):
@@ -197,8 +197,8 @@ def _read_task(located: Located, reading: Reading) -> Task:
     reading = {name: value for name, value in reading.items() if name != "cache"}  # type: ignore[assignment]
     if reading:
         raise ConfigError(
-            f"{located.path}: a folder in a public layout is read as it is, but {' and '.join(sorted(reading))} was "
-            "given; that is for a single file."
+            f"{located.path}: a folder in a public layout has no reading options, but {' and '.join(sorted(reading))} "
+            "was given; that is for a single file."
         )
     if located.parts:
         from anykg.graph.task import merge_tasks
@@ -212,7 +212,7 @@ def _not_here(row: Dataset, data_dir: Path | None) -> str:
     if not row.source and not row.parts:
         return (
             f"{row.name} is not in {directories}; it has no public address, so put its train.txt, valid.txt and "
-            f"test.txt into {row.place} there."
+            f"test.txt into {row.prefix} there."
         )
     return f"{row.name} is not in {directories}; `anykg data fetch {row.name}` downloads it."
 

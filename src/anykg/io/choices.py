@@ -1,7 +1,7 @@
-"""Apply what people chose to what a reader found: the same steps for every format.
+"""Apply the user's reading options to the output of a reader: the same steps for every format.
 
 Conditions, blank fields, one relation for links without a type, escaped names, properties of Wikibase, prefixed names,
-bins of numbers, relations to keep and to drop. A table of names comes out.
+bins of numbers, relations to keep and to drop. The result is a table of names.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NUMBER = r"^\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*$"
 
 
 class Names(NamedTuple):
-    """The triplets of a file as names, and how they were found."""
+    """The triplets of a file as names, and how they were parsed."""
 
     table: pl.DataFrame
     """head, relation, tail: strings, none missing or empty unless they were written so."""
@@ -42,12 +42,12 @@ class Names(NamedTuple):
 
     @property
     def header(self) -> bool:
-        """Was the first line taken for names of columns?"""
+        """Whether the first line was read as a header."""
         return self.parsed.header
 
 
 def names_of(parsed: Parsed, options: ReadOptions, path: object = "") -> Names:
-    """A table of names from what a reader found."""
+    """A table of names from the output of a reader."""
     frame, left_out, notes = parsed.frame, dict(parsed.left_out), list(parsed.notes)
     if options.where:
         kept = frame.filter(filter_of(options.where, parsed.context))
@@ -109,7 +109,7 @@ def _strings(frame: pl.DataFrame, parsed: Parsed, options: ReadOptions, path: ob
 
 
 def _names(values: pl.Series, path: object, *, numbers: bool = False) -> pl.Series:
-    """Names as strings; integers become their digits, and whole floats as well, since tables with gaps have those."""
+    """Names as strings; integers become digits, as do integral floats, which columns with missing values have."""
     kind = values.dtype
     if kind.is_float() and not numbers:
         whole = values.drop_nulls().drop_nans()
@@ -143,7 +143,7 @@ def _label_columns(table: pl.DataFrame, parsed: Parsed) -> dict[str, str]:
 
 
 def _decoded(table: pl.DataFrame, labels: dict[str, str]) -> tuple[pl.DataFrame, dict[str, str]]:
-    """Names that were escaped by `anykg.io.escapes`, as they were before."""
+    """Undo the escaping of names by `anykg.io.escapes`."""
     if not table.select(pl.any_horizontal(pl.col(TRIPLET).str.starts_with(OWN).any())).item():
         return table, labels
     from anykg.io.escapes import unescaped
@@ -175,7 +175,7 @@ def _chosen(
                 known.setdefault(word, set()).add(name)
 
     def matching(patterns: tuple[str, ...]) -> set[str]:
-        found: set[str] = set()
+        all_matched: set[str] = set()
         for pattern in patterns:
             matched = {
                 name
@@ -185,8 +185,8 @@ def _chosen(
             }
             if not matched:
                 raise UnknownName("relation", pattern, nearest(pattern, known))
-            found |= matched
-        return found
+            all_matched |= matched
+        return all_matched
 
     kept = matching(options.keep) if options.keep else set(relations)
     kept -= matching(options.drop)
@@ -222,10 +222,10 @@ def _prefixed(
 
 
 def _binned(table: pl.DataFrame, options: ReadOptions) -> tuple[pl.DataFrame, int]:
-    """Numbers as ranges of about as many facts each, by relation; how many other literals were left out.
+    """Bin numbers into ranges of about equally many facts per relation; also count the literals that were dropped.
 
-    In RDF a literal's type says what is a number, and of a date the year counts; elsewhere the tails of a relation are
-    numbers if all are.
+    In RDF the datatype of a literal says what is a number, and dates count as their year; elsewhere the tails of a
+    relation are numbers if all of them parse as numbers.
     """
     assert options.bins is not None
     tail = pl.col("tail")
@@ -256,7 +256,7 @@ def _binned(table: pl.DataFrame, options: ReadOptions) -> tuple[pl.DataFrame, in
 
 
 def _ranges(relation: str, numbers: pl.Series, count: int) -> pl.DataFrame:
-    """The range that each distinct number is in: quantiles, so that ranges hold about as many facts each."""
+    """The range of each distinct number, by quantiles, so that ranges hold about equally many facts."""
     import numpy as np
 
     values = numbers.to_numpy()

@@ -1,7 +1,7 @@
-"""Which columns of a table are head, relation and tail: by what people say, or by the names in a header.
+"""Find the columns of head, relation and tail in a table, by the user's choice or by the names in a header.
 
-Names of columns are compared in lower case, with every sign an underscore. `X_id` beside `X_name` makes the first the
-name of an entity and the second its label.
+Column names are compared in lower case, with punctuation as underscores. If there are `X_id` and `X_name`, the first is
+the name of an entity and the second its label.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ PAIRS = (
     ("from", "to"), ("from_node", "to_node"), ("fromnode", "tonode"), ("arg1", "arg2"), ("e1", "e2"), ("h", "t"),
     ("s", "o"), ("citing", "cited"), ("follower", "followee"),
 )  # fmt: skip
-"""Words for the columns of heads and tails, the most telling first."""
+"""Words for the columns of heads and tails, most specific first."""
 RELATIONS = (
     "relation", "predicate", "relationship", "rel", "property", "relation_type", "relationship_type", "edge_type",
     "rel_type", "link_type", "type", "edge", "edge_label", "label", "interaction", "interaction_type", "verb", "link",
     "role", "r", "p",
 )  # fmt: skip
-"""Words for the column of relations, the most telling first."""
+"""Words for the column of relations, most specific first."""
 MEASURES = frozenset({
     "weight", "score", "count", "confidence", "timestamp", "time", "date", "year", "rating", "ratings", "value",
     "frequency", "freq", "probability", "prob", "distance", "similarity", "sim", "p_value", "pvalue", "strength",
@@ -47,7 +47,7 @@ THINGS = frozenset({
     "album", "song", "paper", "venue", "customer", "supplier", "place", "event", "group", "member", "owner", "userid",
     "movieid", "itemid", "user_id", "movie_id", "item_id", "product_id",
 })  # fmt: skip
-"""Further words that a header may hold; each is a likelier name of a column than of an entity."""
+"""Further words that suggest a header: each is more likely the name of a column than of an entity."""
 
 GRAPHRAG_TABLES = ("relationships.parquet", "create_final_relationships.parquet")
 
@@ -62,28 +62,28 @@ class Roles(NamedTuple):
 
     head: int
     relation: int | None
-    """None where all links have one type."""
+    """None if all links have one type."""
     tail: int
     labels: tuple[int | None, int | None, int | None] = (None, None, None)
     """Columns with labels of head, relation and tail."""
     spaces: tuple[str, str] = ("", "")
-    """The spaces of ids that heads and tails are from, in neo4j-admin's headers."""
+    """The id spaces of heads and tails, in neo4j-admin's headers."""
     unclear: bool = False
-    """Is it open which of several columns is the relation?"""
+    """Whether several columns could be the relation."""
 
     def letters(self, width: int) -> str:
-        """What each of `width` columns holds: h, r, t, or _ for one that is not read."""
+        """The role of each of `width` columns: h, r, t, or _ for one that is not read."""
         held = {self.head: "h", self.relation: "r", self.tail: "t"}
         return "".join(held.get(index, "_") for index in range(width))
 
     def used(self) -> list[int]:
         """The positions that are read."""
-        found = (self.head, self.relation, self.tail, *self.labels)
-        return sorted({index for index in found if index is not None})
+        positions = (self.head, self.relation, self.tail, *self.labels)
+        return sorted({index for index in positions if index is not None})
 
 
 def plain(name: str) -> str:
-    """A column's name as it is compared.
+    """Normalise a column name for comparison.
 
     >>> plain(" #Subject ID"), plain(":START_ID(Person)"), plain("fromNodeId")
     ('subject_id', 'start_id', 'from_node_id')
@@ -94,13 +94,13 @@ def plain(name: str) -> str:
 
 
 TELLING = frozenset({word for pair in PAIRS[:9] for word in pair if len(word) > 3} | {*RELATIONS[:3], "edge_type"})
-"""Words that hardly name anything but a column of facts."""
+"""Words that are almost certainly column names."""
 
 
 def by_header(names: Sequence[str]) -> Roles | None:
-    """Roles from the names of columns; None unless heads and tails can be told.
+    """Roles from the names of columns; None unless heads and tails are recognised.
 
-    Of three columns, one whose name says nothing is the relation, if the others are whole words.
+    Of three columns, an unrecognised one is the relation if the others are whole words.
 
     >>> by_header(["id", "Subject", "Object", "predicate"]).letters(4)
     '_htr'
@@ -113,7 +113,7 @@ def by_header(names: Sequence[str]) -> Roles | None:
         return _by_relation(words)
     (head, head_label), (tail, tail_label) = ends
     if min(len(words[head]), len(words[tail])) == 1 and not set(RELATIONS) & set(words):
-        return None  # single letters are names of columns only all together
+        return None  # single letters count as column names only if all are present
     used = {head, tail, head_label, tail_label}
     first = "predicate" if words[head].startswith("subj") else "relation"
     relation, relation_label = _relation(words, used, first)
@@ -131,7 +131,7 @@ def by_header(names: Sequence[str]) -> Roles | None:
 
 
 def by_choice(text: str, names: Sequence[str] | None, width: int, relation: str | None, path: object) -> Roles:
-    """Roles as people gave them: "hrt" and the like by position, or names, letters or numbers between commas."""
+    """Roles as the user gave them: by position such as "hrt", or comma-separated names, letters or numbers."""
     if "," not in text and set(text) <= set("hrt_"):
         return _by_letters(text, width, relation, path)
     parts = [part.strip() for part in text.split(",")]
@@ -151,7 +151,7 @@ def by_choice(text: str, names: Sequence[str] | None, width: int, relation: str 
 
 
 def check_choice(text: str) -> None:
-    """Refuse letters that are not h, r and t once each, or h and t; names can only be checked against a file."""
+    """Check that letters are h, r and t once each, or h and t; names can only be checked against a file."""
     if "," in text or not set(text) <= set("hrt_"):
         if "," not in text:
             by_choice(text, None, 0, None, "")
@@ -164,7 +164,7 @@ def check_choice(text: str) -> None:
 
 
 def question(path: object, names: Sequence[str], *, why: str = "") -> DataError:
-    """Ask which columns are which, with the options that answer."""
+    """The error that asks for the roles of columns, with the options that set them."""
     shown = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
     words = {plain(name) for name in names}
     if len(words & PROPERTIES) * 2 >= len(words) or any(":ID" in name for name in names):
@@ -172,7 +172,7 @@ def question(path: object, names: Sequence[str], *, why: str = "") -> DataError:
             f"{path}: this looks like a list of nodes (columns {shown}), not of links; give the file of links, and "
             "this one with `labels`; or say which columns are head, relation and tail with `columns`."
         )
-    doubt = f"{path}: {why or 'it cannot be told which columns are head, relation and tail'} (columns {shown})"
+    doubt = f"{path}: {why or 'it is unclear which columns are head, relation and tail'} (columns {shown})"
     candidates = [name for name in names if plain(name) not in MEASURES | {"id"}]
     candidates = candidates if len(candidates) > 1 else list(names)
     pair = f"columns='{','.join(candidates[:2])}', relation='NAME' if all rows are of one relation"
@@ -214,21 +214,21 @@ def _relation(words: Sequence[str], used: set[int | None], first: str = "relatio
     """The column of relations, and that of their labels; `first` is the word to look for before others."""
     free = [word if index not in used else "" for index, word in enumerate(words)]
     for base in (first, *RELATIONS):
-        found = _variants(free, base)
-        if found is not None:
-            return found
+        variant = _variants(free, base)
+        if variant is not None:
+            return variant
     return None, None
 
 
 def _by_relation(words: Sequence[str]) -> Roles | None:
-    """Of three columns with only the relation's known: the others are head and tail in order, if those are things."""
+    """Of three columns with a known relation, the others are head and tail in order, if they hold entities."""
     if len(words) != 3 or len(set(words) & THINGS) < 2:
         return None
-    found, _ = _relation(words, set())
-    if found is None:
+    relation, _ = _relation(words, set())
+    if relation is None:
         return None
-    head, tail = (index for index in range(3) if index != found)
-    return None if words[head] in MEASURES or words[tail] in MEASURES else Roles(head, found, tail)
+    head, tail = (index for index in range(3) if index != relation)
+    return None if words[head] in MEASURES or words[tail] in MEASURES else Roles(head, relation, tail)
 
 
 def _by_letters(text: str, width: int, relation: str | None, path: object) -> Roles:

@@ -1,7 +1,7 @@
-"""The public benchmarks, one row each: where it is, what it holds, how it is meant to be used.
+"""The catalog of public benchmarks: location, content and intended use of each.
 
-A row is plain data. `place` is a prefix below the data directory and `source` the matching public prefix, so that
-each file of the layout is `place + suffix` here and `source + suffix` there; a source ending in .tar.gz is an archive
+A row is plain data. `prefix` is a prefix below the data directory and `source` the matching public prefix, so that
+each file of the layout is `prefix + suffix` here and `source + suffix` there; a source ending in .tar.gz is an archive
 with the files inside. Every address is pinned to a commit or a release.
 """
 
@@ -20,11 +20,11 @@ SUFFIXES: dict[Layout, tuple[str, ...]] = {
     "transductive": ("/train.txt", "/valid.txt", "/test.txt"),
     "graph": ("",),
 }
-"""The files of a layout, appended to `place` and `source`."""
+"""The files of a layout, appended to `prefix` and `source`."""
 
 
 class Size(NamedTuple):
-    """What the graph at inference holds, as published; a transductive one counts the nodes of all its files."""
+    """The published size of the inference graph; for a transductive one, with the nodes of all its files."""
 
     nodes: int
     relations: int
@@ -39,16 +39,16 @@ class Dataset:
     name: str
     family: str
     layout: Layout
-    place: str
+    prefix: str
     """Prefix of its files below the data directory; for the family `embedded`, the file inside the package."""
     source: str = ""
-    """Public address of its files: a prefix, or a .tar.gz; empty where there is none."""
+    """Public address of its files: a prefix, or a .tar.gz; empty if there is none."""
     size: Size | None
-    """None where only reading it tells."""
+    """None if it is not published."""
     licence: str
     citation: str
     notes: str
-    """How the field uses it, and what to mind."""
+    """How it is commonly used, and caveats."""
     parts: tuple[Dataset, ...] = ()
     """The datasets a mixture is merged from; it has no files of its own."""
 
@@ -57,11 +57,11 @@ class Dataset:
         """Its files, below the data directory."""
         if self.parts:
             return tuple(file for part in self.parts for file in part.files)
-        return tuple(self.place + suffix for suffix in SUFFIXES[self.layout])
+        return tuple(self.prefix + suffix for suffix in SUFFIXES[self.layout])
 
     @property
     def is_archive(self) -> bool:
-        """Does it come as one .tar.gz?"""
+        """Whether it is distributed as one .tar.gz."""
         return self.source.endswith(".tar.gz")
 
 
@@ -77,13 +77,13 @@ DOUBLE_EQUIVARIANCE = (
 
 def _pediatypes(name: str, *size: int) -> Dataset:
     first, second = name.split("-")
-    place = f"PediaTypes/{first}2{second}-15K-V2"
+    prefix = f"PediaTypes/{first}2{second}-15K-V2"
     return Dataset(
         name=name,
         family="PediaTypes",
         layout="inductive",
-        place=place,
-        source=f"{ISDEA_PLUS}/{place}",
+        prefix=prefix,
+        source=f"{ISDEA_PLUS}/{prefix}",
         size=Size(*size),
         licence="MIT (release), sampled from OpenEA (GPL-3.0)",
         citation=DOUBLE_EQUIVARIANCE,
@@ -93,13 +93,13 @@ def _pediatypes(name: str, *size: int) -> Dataset:
 
 
 def _wikitopics(topic: str, *size: int) -> Dataset:
-    place = f"WikiTopics/wikidata_{topic}v2"
+    prefix = f"WikiTopics/wikidata_{topic}v2"
     return Dataset(
         name=f"wikitopics:{topic}",
         family="WikiTopics",
         layout="inductive",
-        place=place,
-        source=f"{ISDEA_PLUS}/{place}",
+        prefix=prefix,
+        source=f"{ISDEA_PLUS}/{prefix}",
         size=Size(*size),
         licence="MIT (release), from Wikidata5M (CC0 1.0)",
         citation=DOUBLE_EQUIVARIANCE,
@@ -114,7 +114,7 @@ def _mixture(*topics: str) -> Dataset:
         name=f"wikitopics:{'+'.join(topics)}",
         family="WikiTopics mixtures",
         layout="inductive",
-        place="WikiTopics",
+        prefix="WikiTopics",
         size=None,
         licence=parts[0].licence,
         citation=DOUBLE_EQUIVARIANCE,
@@ -128,7 +128,7 @@ def _transductive(folder: str, source: str, *size: int, licence: str, citation: 
         name=folder.lower(),
         family="transductive",
         layout="transductive",
-        place=f"transductive/{folder}",
+        prefix=f"transductive/{folder}",
         source=source,
         size=Size(*size),
         licence=licence,
@@ -253,7 +253,7 @@ DATASETS: tuple[Dataset, ...] = (
         name="atlas",
         family="embedded",
         layout="graph",
-        place="embedded/atlas.tsv.gz",
+        prefix="embedded/atlas.tsv.gz",
         size=Size(1095, 16, 3556, 444),
         licence="ODbL-1.0; see ATLAS.md beside it",
         citation="mledoze/countries and Unicode CLDR",

@@ -1,9 +1,9 @@
 """Tables as delimited text: tabs, commas, pipes, semicolons or spaces; with or without a header; in any order.
 
-`dialect.py` tells how the file is written from its beginning. Then polars reads all of it at once; where there are
-quotes, or where that does not give whole rows, a slower reader goes through the lines and either reads them or says
-which one is wrong. Names in tab-separated files are taken as they are, quotes and all, as is usual there; elsewhere
-quotes enclose a name, as in CSV, and spaces around a name without quotes are not part of it.
+`dialect.py` detects the dialect from the first lines. Then polars reads the whole file at once; if there are quotes or
+incomplete rows, a slower reader goes line by line and either reads them or reports the line that is wrong. Names in
+tab-separated files are taken literally, including quotes, as is usual there; elsewhere quotes enclose a name, as in
+CSV, and spaces around an unquoted name are stripped.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ def read(source: Source, options: ReadOptions) -> Parsed:
         raise DataError(f"{source.path}: expected a triplet on each line, found only blank lines.")
     parsed = _parsed(source, dialect, choose_roles(source, dialect, options), options)
     if parsed.frame.is_empty():
-        found = "nothing below the header" if dialect.header else "only comments"
-        raise DataError(f"{source.path}: expected a triplet on each line, found {found}.")
+        content = "nothing below the header" if dialect.header else "only comments"
+        raise DataError(f"{source.path}: expected a triplet on each line, found {content}.")
     return parsed
 
 
 def stream(sources: Iterator[Source], options: ReadOptions) -> Iterator[Parsed]:
-    """The links in the parts of a delimited file; how it is written is told from the first."""
+    """The links in the parts of a delimited file; the dialect is detected from the first."""
     dialect: Dialect | None = None
     roles: Roles | None = None
     for source in sources:
@@ -53,8 +53,8 @@ def stream(sources: Iterator[Source], options: ReadOptions) -> Iterator[Parsed]:
 
 def _parsed(source: Source, dialect: Dialect, roles: Roles, options: ReadOptions) -> Parsed:
     names = dialect.columns
-    wanted = sorted({*roles.used(), *(names.index(name) for name in columns_of(options.where, names))})
-    frame, left_out = parse_rows(source, dialect, wanted, required=(roles.head, roles.relation, roles.tail))
+    positions = sorted({*roles.used(), *(names.index(name) for name in columns_of(options.where, names))})
+    frame, left_out = parse_rows(source, dialect, positions, required=(roles.head, roles.relation, roles.tail))
     if options.strict:
         _refuse_blanks(source, dialect, roles, frame, left_out["comments"])
     parsed = of_roles(
@@ -114,7 +114,7 @@ def _at(words: Sequence[str], word: str) -> list[int]:
 
 
 def _single_separator(source: Source) -> Source:
-    """MovieLens and its kin separate by ::, which is read as a tab."""
+    """Replace the separator ::, as in MovieLens, by a tab."""
     sample = source.data[:SAMPLE_BYTES]
     first = sample.split(b"\n", 1)[0]
     if first.count(b"::") < 2 or b"\t" in sample or b"," in first:
@@ -127,16 +127,16 @@ def parse_rows(
 ) -> tuple[pl.DataFrame, dict[str, int]]:
     """The `wanted` columns, blank fields as nulls, and how many comments and repeated headers were skipped.
 
-    A row in which the `required` columns are all blank is not there. Headers come again in files that were put together
-    of several.
+    Rows in which the `required` columns are all blank are dropped. Headers are repeated in files that were
+    concatenated.
     """
     data, skipped = _after_lines(source.data, dialect.skip)
     frame = _parse_fast(data, dialect, wanted)
     comments = skipped - int(dialect.counted)
     if frame is None:
         rest = source._replace(data=data, first_line=source.first_line + skipped)
-        frame, found = _parse_lines(rest, dialect, wanted)
-        comments += found
+        frame, num_comments = _parse_lines(rest, dialect, wanted)
+        comments += num_comments
     names = dialect.columns
     needed = [names[index] for index in required if index is not None]
     if needed and any(frame[name].null_count() for name in needed):
@@ -159,11 +159,11 @@ def _after_lines(data: bytes, count: int) -> tuple[bytes, int]:
 
 
 def _parse_fast(data: bytes, dialect: Dialect, wanted: Sequence[int]) -> pl.DataFrame | None:
-    """The rows as polars reads them; None if any is not whole, or polars could read it otherwise than we do."""
+    """The rows as polars reads them; None if any is incomplete, or if polars might parse it differently."""
     if dialect.quoted and b'"' in data:
         return None  # polars accepts quotes that do not match
     if b"\r" in data and data.count(b"\r") != data.count(b"\r\n"):
-        return None  # polars takes some of the others for line ends
+        return None  # polars treats some lone carriage returns as line ends
     if dialect.separator == " " and any(run in b"\n" + data for run in (b"  ", b" \n", b" \r", b"\n ")):
         return None
     names = dialect.columns
@@ -183,7 +183,7 @@ def _parse_fast(data: bytes, dialect: Dialect, wanted: Sequence[int]) -> pl.Data
     blank = any(column.null_count() or (column == "").any() for column in table)
     if not blank:
         return table
-    # polars fills short lines with nulls, so that these are told from blank fields by counting separators.
+    # polars fills short lines with nulls, so counting separators distinguishes them from blank fields.
     lines = data.count(b"\n") + (not data.endswith(b"\n"))
     if data.count(dialect.separator.encode()) != lines * (dialect.width - 1):
         return None

@@ -1,6 +1,6 @@
-"""How a delimited file is written: its separator, its header, what its columns are. Told from its beginning.
+"""Detect the dialect of a delimited file from its first lines: separator, header, roles of the columns.
 
-A line that starts with # or % is a comment if it has another number of fields than the others, or stands in a block of
+A line that starts with # or % is a comment if it has a different number of fields than the others, or is in a block of
 such lines at the top that are not all facts.
 """
 
@@ -30,7 +30,7 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 @dataclass(frozen=True)
 class Dialect:
-    """How a delimited file is written."""
+    """The dialect of a delimited file."""
 
     separator: str
     width: int
@@ -40,16 +40,16 @@ class Dialect:
     skip: int = 0
     """Lines before the header or the first row that are comments or counts."""
     counted: bool = False
-    """Is the first line the number of rows, as in OpenKE's files?"""
+    """Whether the first line is the number of rows, as in OpenKE's files."""
 
     @property
     def quoted(self) -> bool:
-        """Do quotes enclose names?"""
+        """Whether quotes enclose names."""
         return self.separator != "\t"
 
     @property
     def separator_name(self) -> str:
-        """A word for the separator."""
+        """The name of the separator."""
         return next((name for name, character in SEPARATORS.items() if character == self.separator), self.separator)
 
     @property
@@ -63,7 +63,7 @@ class Dialect:
 
 
 def detect(source: Source, options: ReadOptions, *, labels: bool = False) -> Dialect:
-    """How a file is written, as far as the options do not say."""
+    """Detect the dialect of a file, as far as the options do not set it."""
     if options.columns is not None:
         check_choice(options.columns)
     sample = _sample(source)
@@ -92,7 +92,7 @@ def detect(source: Source, options: ReadOptions, *, labels: bool = False) -> Dia
 
 
 def choose_roles(source: Source, dialect: Dialect, options: ReadOptions) -> Roles:
-    """Which columns are head, relation and tail; asks back where that is not clear."""
+    """The roles of the columns; raises an error that asks for them if they are ambiguous."""
     path, width = source.path, dialect.width
     if options.columns is not None:
         return by_choice(options.columns, dialect.names, width, options.relation, path)
@@ -106,7 +106,7 @@ def choose_roles(source: Source, dialect: Dialect, options: ReadOptions) -> Role
         if roles is not None and not roles.unclear:
             return roles
         if options.header is not True or width != 3:
-            why = "it cannot be told which column is the relation" if roles is not None else ""
+            why = "it is unclear which column is the relation" if roles is not None else ""
             raise question(path, dialect.names, why=why)
     elif width > 3 and all(len(row) == width and not row[-1] for row in rows):
         return Roles(0, 1, 2) if width == 4 else _too_wide(source, dialect, rows)
@@ -124,7 +124,7 @@ def choose_roles(source: Source, dialect: Dialect, options: ReadOptions) -> Role
 
 
 def _pair(source: Source, dialect: Dialect, rows: list[list[str]], options: ReadOptions) -> Roles:
-    """Two columns are links of one relation if people say so, or if some names are in both."""
+    """Two columns are links of one relation if the user says so, or if some names are in both."""
     pairs = [row for row in rows[int(dialect.header) :] if len(row) == 2]
     linked = {row[0] for row in pairs} & {row[1] for row in pairs}
     if options.relation is None and not linked:
@@ -145,7 +145,7 @@ def _too_wide(source: Source, dialect: Dialect, rows: list[list[str]]) -> Roles:
 
 
 def _refuse_measures(source: Source, rows: list[list[str]]) -> None:
-    """Ask back where the middle column has many values and the last has few: ratings, or a relation that comes last."""
+    """Raise if the middle column has many values and the last few: ratings, or a relation in the last column."""
     whole = [row for row in rows if len(row) == 3]
     middle, last = {row[1] for row in whole}, {row[2] for row in whole}
     if len(middle) > 20 and len(middle) > 5 * len(last):
@@ -172,8 +172,8 @@ def _separator(sample: str, candidates: list[str], expected: int, options: ReadO
     splitting = [candidate for candidate in candidates if len(next(_split(sample, candidate), [])) > 1]
     candidates = splitting or candidates
     widths = {candidate: Counter(map(len, _split(sample, candidate))) for candidate in candidates}
-    # Names with spaces in a tab-separated file may split evenly at the spaces as well, never the other way round. The
-    # same goes for the separator that the extension promises. Lines of another width are complained about later.
+    # Names with spaces in a tab-separated file may also split evenly at the spaces, but never the reverse. The
+    # same goes for the separator that the extension suggests. Lines of another width are reported later.
     for promised, least in (("\t", 2), (candidates[0], 3)):
         if promised in widths and _regular(widths[promised], least) >= 0.5:
             return promised
@@ -184,14 +184,14 @@ def _separator(sample: str, candidates: list[str], expected: int, options: ReadO
 
 
 def is_header(rows: list[list[str]], width: int) -> bool:
-    """Does the first row name the columns?"""
+    """Whether the first row names the columns."""
     first, rest = [field.strip() for field in rows[0]] if rows else [], rows[1:]
     if len(first) < 2:
         return False
-    found = by_header(first)
+    roles = by_header(first)
     words = [plain(field) for field in first]
     things = sum(word in THINGS for word in words)
-    if found is not None and not (things >= 2 and len(first) == 3):
+    if roles is not None and not (things >= 2 and len(first) == 3):
         return True
     if any(":ID" in field or field.startswith(":") for field in first):
         return True
@@ -200,7 +200,7 @@ def is_header(rows: list[list[str]], width: int) -> bool:
         return False
     columns = [{row[index] for row in whole} for index in range(len(first))]
     if any(field in values for field in first for values in columns):
-        return False  # a name that comes again is data
+        return False  # a repeated name is data
     if set(words) & TELLING or things >= 2 or (sum(word in PROPERTIES for word in words) >= 2):
         return True
     if any(all(_NUMBER.fullmatch(value) for value in values) for values in columns):
@@ -223,7 +223,7 @@ def _label_header(first: list[str]) -> bool:
 
 
 def _is_counted(source: Source, sample: str, candidates: list[str]) -> bool:
-    """Is the first line the number of the lines that follow, all of three integers?"""
+    """Whether the first line is the number of the lines that follow, all of three integers."""
     first, _, rest = sample.partition("\n")
     if not first.strip().isdigit() or not rest.strip():
         return False
@@ -272,13 +272,13 @@ def _character(separator: str | None) -> str | None:
 
 
 def _candidates(source: Source) -> list[str]:
-    """The separators to try; the first of equals is taken."""
+    """The separators to try; ties go to the first."""
     first = {".csv": ",", ".psv": "|"}.get(source.extension, "\t")
     return sorted(SEPARATORS.values(), key=lambda s: s != first)
 
 
 def _sample(source: Source) -> str:
-    """The first lines of a file, whole ones if there are any."""
+    """The first lines of a file, complete ones if there are any."""
     start = source.data[:SAMPLE_BYTES]
     if len(start) < len(source.data):
         start = start[: start.rfind(b"\n") + 1] or start
@@ -286,12 +286,12 @@ def _sample(source: Source) -> str:
 
 
 def is_blank(source: Source, dialect: Dialect) -> bool:
-    """Does the beginning have no record?"""
+    """Whether the first lines have no record."""
     return not any(_split(_sample(source), dialect.separator))
 
 
 def _split(text: str, separator: str) -> Iterator[list[str]]:
-    """The fields of every line that has some, as far as the quotes go."""
+    """The fields of every non-blank line, up to a quoting error."""
     try:
         for _, fields in records(text, separator):
             yield fields
@@ -304,18 +304,18 @@ def _mode(widths: Counter[int]) -> int:
 
 
 def _part(widths: Counter[int], width: int) -> float:
-    """The part of the records that have `width` fields."""
+    """The share of the records that have `width` fields."""
     return widths[width] / max(widths.total(), 1)
 
 
 def _regular(widths: Counter[int], least: int) -> float:
-    """The part of the records that have as many fields as most, if those are at least so many."""
+    """The share of the records with the most common number of fields, if that is large enough."""
     width = _mode(widths)
     return _part(widths, width) if width >= least else 0.0
 
 
 def records(text: str, separator: str) -> Iterator[tuple[int, list[str]]]:
-    """The number of the line where a record starts, and its fields; lines without any name are left out."""
+    """Yield the line number at which a record starts, and its fields; blank lines are skipped."""
     lines = io.StringIO(text, newline="\n")
     if separator == "\t":
         for number, line in enumerate(lines, 1):
@@ -323,7 +323,7 @@ def records(text: str, separator: str) -> Iterator[tuple[int, list[str]]]:
             if _has_name(fields):
                 yield number, fields
         return
-    spaces = separator == " "  # runs of them separate once
+    spaces = separator == " "  # a run of spaces is one separator
     reader = csv.reader(lines, delimiter=separator, skipinitialspace=True, strict=True)
     last, bare = 0, '"' not in text  # within quotes a space at the end is part of the name
     for fields in reader:
@@ -346,7 +346,7 @@ def shown(fields: list[str], dialect: Dialect) -> str:
 
 
 def advice(fields: list[str], dialect: Dialect, first: bool) -> str:
-    """What to do about a line; the first one tells what the others are like."""
+    """Advice for a malformed line; the first line is taken as typical."""
     if len(fields) > dialect.width and not first and dialect.quoted:
         return f"If a name has a {dialect.separator_name} in it, put it in quotes."
     if len(fields) > 3 and dialect.separator != " ":
@@ -359,4 +359,4 @@ def advice(fields: list[str], dialect: Dialect, first: bool) -> str:
         return 'Put names with spaces in quotes ("New York"), or use `separator` if spaces do not separate.'
     if len(fields) == 1:
         return "Use separator='space' (or comma, pipe, semicolon, tab) if the fields are separated otherwise."
-    return "Mend the line, or use `separator` if the fields are separated otherwise."
+    return "Fix the line, or use `separator` if the fields are separated otherwise."

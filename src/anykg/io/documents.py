@@ -1,8 +1,8 @@
-"""JSON in the shapes that tools write: arrays and lines of facts, nodes with links, and what extractors produce.
+"""Read JSON in the shapes that tools write: arrays and lines of facts, nodes with links, output of extractors.
 
 | shape | written by |
 |---|---|
-| `[{"head", "relation", "tail", ...}, ...]`, the same one a line, `[[head, relation, tail], ...]` | anyone |
+| `[{"head", "relation", "tail", ...}, ...]`, the same one per line, `[[head, relation, tail], ...]` | anyone |
 | lines of `{"type": "relationship", "label", "start": {...}, "end": {...}}` and `{"type": "node", ...}` | APOC |
 | `{"nodes": [...], "links" or "edges" or "relationships": [...]}` | NetworkX, D3, KGX, LangChain, Cytoscape |
 | `{"nodes": {...}, "relations": {...}, "triplets": [...]}`, `{"graph_dict": {...}}` | LlamaIndex |
@@ -100,7 +100,7 @@ class _Links:
         self.rows: list[dict[str, Any]] = []
         self.labels: dict[str, str] = {}
         self.shaped = False
-        """Do the rows have head and tail already, whatever the columns were called?"""
+        """Whether the rows have columns head and tail already."""
 
     def add(self, head: Any, relation: Any, tail: Any, more: Mapping[str, Any] | None = None) -> None:
         self.shaped = True
@@ -122,12 +122,12 @@ class _Links:
         return node
 
     def label(self, node: Mapping[str, Any], title: Iterable[str] = TITLES[:-1]) -> None:
-        """Take the label of a node, of its own or among its properties."""
+        """The label of a node, at its top level or among its properties."""
         name = next((node[key] for key in IDS if node.get(key) not in (None, "")), None)
         inner = node.get("properties") or node.get("data") or {}
         inner = inner if isinstance(inner, Mapping) else {}
-        found = [inner.get(key) or node.get(key) for key in title]
-        label = next((value for value in found if isinstance(value, str) and value), None)
+        labels = [inner.get(key) or node.get(key) for key in title]
+        label = next((value for value in labels if isinstance(value, str) and value), None)
         if name is not None and label is not None and label != str(name):
             self.labels.setdefault(str(name), label)
 
@@ -159,8 +159,8 @@ def _collect_list(values: list[Any], links: _Links) -> bool:
     if any(name in first for name in (*LINKS, "graph_dict", "elements")) and (
         "nodes" in first or "graph_dict" in first
     ):
-        found = [_collect(value, links) for value in values]
-        return all(found)
+        collected = [_collect(value, links) for value in values]
+        return all(collected)
     if "lc" in first and "kwargs" in first:
         return _collect([value["kwargs"] for value in values if "kwargs" in value], links)
     nested = any(isinstance(inner, Mapping) for value in values[:50] for inner in value.values())
@@ -319,7 +319,7 @@ def _described(value: Any) -> str:
 
 
 def write_json(graph: KnowledgeGraph) -> bytes:
-    """The content of a JSON array of objects, one a line."""
+    """The content of a JSON array of objects, one per line."""
     lines = facts(graph).write_ndjson().rstrip("\n").replace("\n", ",\n")
     return f"[\n{lines}\n]\n".encode() if lines else b"[]\n"
 

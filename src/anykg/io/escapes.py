@@ -1,4 +1,4 @@
-"""Names that a format cannot hold, as IRIs that every format can: `urn:anykg:` and the percent-encoded name.
+"""Escape names that a format cannot hold as IRIs that every format can: `urn:anykg:` and the percent-encoded name.
 
 Every reader decodes them again, so that what is written in any format is read back as the same names.
 """
@@ -12,7 +12,7 @@ import polars as pl
 
 OWN = "urn:anykg:"
 SUFFIX = "#_"
-"""What RDF/XML needs behind a relation, for its element to have a name."""
+"""Appended to a relation in RDF/XML, so that its element has a name."""
 
 
 def escaped(name: str) -> str:
@@ -25,12 +25,12 @@ def escaped(name: str) -> str:
 
 
 def unescaped(name: str) -> str:
-    """The name that an IRI stands for; other names as they are."""
+    """The name that an IRI encodes; other names are unchanged."""
     return unquote(name.removeprefix(OWN).removesuffix(SUFFIX)) if name.startswith(OWN) else name
 
 
 def escape_where(names: pl.Series, needed: Callable[[pl.Series], pl.Series]) -> pl.Series:
-    """Names with those escaped that a format cannot hold, and those that would be taken for escaped ones."""
+    """Escape the names that a format cannot hold, and those that look escaped already."""
     odd = names.filter(needed(names) | names.str.starts_with(OWN)).unique()
     if not len(odd):
         return names

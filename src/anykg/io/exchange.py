@@ -1,6 +1,7 @@
-"""Graphs as objects of other libraries, and back: frames, rows, NetworkX, igraph, rdflib, torch-geometric, PyKEEN.
+"""Convert graphs to and from objects of other libraries.
 
-Frames go through the same steps as files, so that columns may be chosen and conditions set. None of this needs pyarrow.
+Supported are pandas and polars frames, rows, NetworkX, igraph, rdflib, torch-geometric and PyKEEN. Frames go through
+the same steps as files, so that columns and conditions can be set. pyarrow is not needed.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from torch_geometric.data import Data, HeteroData
 
 EDGE_KINDS = ("relation", "label", "type", "predicate")
-"""Edge attributes of NetworkX and igraph that name the relation, the first one found; then a multigraph's key."""
+"""Edge attributes of NetworkX and igraph that name the relation, in order of preference; then a multigraph's key."""
 NODE_NAMES = ("entity_names", "names", "name", "node_id")
 """Attributes of a node store of torch-geometric that may name its nodes."""
 TRIPLET = ("head", "relation", "tail")
@@ -38,7 +39,7 @@ logger = logging.getLogger("anykg")
 
 
 def from_object(source: object, **reading: Any) -> KnowledgeGraph | None:
-    """Make a graph of an object of another library; None if it is none that is known."""
+    """Make a graph of an object of another library; None if its type is not supported."""
     library = type(source).__module__.partition(".")[0]
     if library == "polars":
         return from_polars(source, **reading)
@@ -65,7 +66,7 @@ def from_object(source: object, **reading: Any) -> KnowledgeGraph | None:
 
 
 def from_polars(frame: Any, **reading: Any) -> KnowledgeGraph:
-    """Make a graph of a frame, by the names of its columns or `columns`; `where`, `relation`, `keep`, `drop` hold."""
+    """Make a graph of a frame, by the names of its columns or `columns`; `where`, `relation`, `keep`, `drop` apply."""
     options = ReadOptions.of(**reading)
     names = names_of(of_frame(frame, options, "frame", "the frame"), options, "the frame")
     if names.table.is_empty():
@@ -131,11 +132,11 @@ def from_networkx(graph: Any) -> KnowledgeGraph:
     else:
         edges = [(head, tail, None, data) for head, tail, data in graph.edges(data=True)]
     rows = [(head, _kind(data, key), tail) for head, tail, key, data in edges]
-    found = {
+    labels = {
         str(node): next((data[word] for word in ("label", "name", "title") if isinstance(data.get(word), str)), None)
         for node, data in graph.nodes(data=True)
     }
-    return _labelled(from_rows(rows), {name: label for name, label in found.items() if label and label != name})
+    return _labelled(from_rows(rows), {name: label for name, label in labels.items() if label and label != name})
 
 
 def to_networkx(graph: KnowledgeGraph) -> nx.MultiDiGraph:
@@ -153,7 +154,7 @@ def to_networkx(graph: KnowledgeGraph) -> nx.MultiDiGraph:
 
 
 def from_igraph(graph: Any) -> KnowledgeGraph:
-    """Make a graph of an igraph graph; vertices are called by `name` or their number."""
+    """Make a graph of an igraph graph; vertices are named by `name` or their number."""
     named = "name" in graph.vs.attributes()
     names = [str(name) for name in graph.vs["name"]] if named else [str(i) for i in range(len(graph.vs))]
     kind = next((word for word in EDGE_KINDS if word in graph.es.attributes()), None)
@@ -246,9 +247,9 @@ def to_hetero(graph: KnowledgeGraph) -> HeteroData:
 
 
 def from_hetero(data: Any) -> KnowledgeGraph:
-    """Make a graph of a `HeteroData`; a node is called by its store's list of names, or as TYPE/NUMBER.
+    """Make a graph of a `HeteroData`; a node is named by its store's list of names, or as TYPE/NUMBER.
 
-    Of edge types that differ in the types of their ends alone, the relation is one.
+    Edge types that differ only in the types of their ends are one relation.
     """
     names = {kind: _node_names(data, kind) for kind in data.node_types}
     columns: tuple[list[str], list[str], list[str]] = ([], [], [])

@@ -1,7 +1,7 @@
-"""Download public files: resumed after a break, checked, and never half there.
+"""Download public files: resumable, verified, and never left incomplete.
 
-Bytes go to NAME.part beside the file's place; a later attempt asks the server for the rest of it. Only a whole file,
-its checksum compared where one is known, is renamed to its place. Of an archive only the files expected are taken.
+Bytes go to NAME.part beside the target; a later attempt asks the server for the rest. Only a complete file, verified
+if its checksum is known, is renamed to the target. Only the expected files are extracted from an archive.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from anykg.io.datasets import SUFFIXES, Dataset
 
 CHUNK = 1 << 16
 LARGEST = 1 << 30
-"""No file of the catalog comes near this many bytes."""
+"""Upper bound on the bytes of a file of the catalog."""
 LARGEST_ADDRESS = 1 << 34
-"""A file at an address that people give may be larger."""
+"""The same for a file at an address given by the user."""
 
 Advance = Callable[[int, int | None], None]
-"""Told the bytes that are there and, where known, how many there will be."""
+"""Called with the bytes downloaded so far and, if known, the total."""
 
 
 class Checksum(NamedTuple):
-    """What a file must be."""
+    """The expected size and hash of a file."""
 
     bytes: int
     sha256: str
@@ -50,13 +50,13 @@ class Checksum(NamedTuple):
 
 @dataclass(frozen=True)
 class Fetched:
-    """One file of a dataset that is now in its place."""
+    """One file of a dataset in the data directory."""
 
     path: Path
     downloaded: bool
-    """False where it was there before."""
+    """False if it was present before."""
     verified: bool
-    """False where no checksum is known."""
+    """False if no checksum is known."""
 
 
 @cache
@@ -75,7 +75,7 @@ def fetch(
     advance: Advance = lambda done, total: None,
     pause: float = 1.0,
 ) -> list[Fetched]:
-    """Bring every file of a dataset into `data_dir`; what is there already is checked and kept."""
+    """Download the files of a dataset into `data_dir`; files that are present already are verified and kept."""
     checksums = known_checksums() if checksums is None else checksums
     if dataset.parts:
         fetched = (fetch(part, data_dir, checksums=checksums, advance=advance, pause=pause) for part in dataset.parts)
@@ -85,7 +85,7 @@ def fetch(
     if not dataset.source:
         raise InputError(
             f"{dataset.name} has no public address; put train.txt, valid.txt and test.txt into "
-            f"{data_dir / dataset.place} yourself."
+            f"{data_dir / dataset.prefix} yourself."
         )
     missing = [path for path in dataset.files if not _is_there(data_dir / path, checksums.get(path))]
     if missing and dataset.is_archive:
@@ -105,7 +105,7 @@ def download(
     pause: float = 1.0,
     largest: int = LARGEST,
 ) -> None:
-    """Download one file to `path`, going on from PATH.part where that exists.
+    """Download one file to `path`, resuming from PATH.part if that exists.
 
     A broken connection is tried again after `pause` seconds, then after twice that, and so on.
     """
@@ -120,19 +120,19 @@ def download(
         except _PassingError as error:
             problem = str(error)
             continue
-        if expected is None or (found := _checksum(part)) == expected:
+        if expected is None or (checksum := _checksum(part)) == expected:
             with _writing(path):
                 part.replace(path)
             return
         part.unlink()
-        if not resumed:  # a fresh copy that is wrong is wrong at the source; a resumed one may have begun wrong
-            raise InputError(f"{shown(url)}: {_difference(expected, found)}; it was not kept. Try again later.")
+        if not resumed:  # a resumed download may have had a wrong first part
+            raise InputError(f"{shown(url)}: {_difference(expected, checksum)}; it was not kept. Try again later.")
         problem = "a part of it from an earlier attempt was wrong"
     raise InputError(f"{shown(url)}: could not be downloaded ({problem}). Try again later: the download resumes.")
 
 
 def download_address(url: str, *, advance: Advance = lambda done, total: None, pause: float = 1.0) -> Path:
-    """The file at an address, in the user's cache; one that is there and has not changed since is not fetched again."""
+    """The file at an address, in the user's cache; it is downloaded again only if it changed at the source."""
     import json
 
     from platformdirs import user_cache_path
@@ -154,19 +154,19 @@ def download_address(url: str, *, advance: Advance = lambda done, total: None, p
 
 
 def _version(url: str) -> dict[str, str] | None:
-    """What tells one version of a file from another; None where the server does not say."""
+    """An identifier of a file's version; None if the server does not send one."""
     request = _prepared(url, method="HEAD")
     try:
         with urllib.request.urlopen(request, timeout=30) as response:
             known = ("ETag", "Last-Modified", "Content-Length")
-            found = {name: response.headers[name] for name in known if response.headers.get(name)}
+            version = {name: response.headers[name] for name in known if response.headers.get(name)}
     except (OSError, http.client.HTTPException, ValueError):
         return None
-    return found if set(found) & {"ETag", "Last-Modified"} else None
+    return version if set(version) & {"ETag", "Last-Modified"} else None
 
 
 def _prepared(url: str, method: str = "GET") -> urllib.request.Request:
-    """A request whose credentials, if the address has some, are in its header instead."""
+    """A request with the credentials of the address moved to its header."""
     parts = urllib.parse.urlsplit(url)
     headers = {"User-Agent": "anykg", "Accept-Encoding": "identity"}
     if parts.username:
@@ -177,7 +177,7 @@ def _prepared(url: str, method: str = "GET") -> urllib.request.Request:
 
 
 def extract(archive: Path, folder: Path, names: set[str], largest: int = LARGEST) -> None:
-    """Take the files called `names`, and nothing else, out of a .tar.gz into `folder`.
+    """Extract only the files called `names` from a .tar.gz into `folder`.
 
     An archive with a link, with a path that leads out of it, or of more than `largest` bytes is refused.
     """
@@ -185,23 +185,23 @@ def extract(archive: Path, folder: Path, names: set[str], largest: int = LARGEST
     try:
         with gzip.open(archive) as stream, tarfile.open(fileobj=stream, mode="r:") as members:
             for member in members:
-                place = PurePosixPath(member.name)
-                if place.is_absolute() or ".." in place.parts or "\\" in member.name:
+                path = PurePosixPath(member.name)
+                if path.is_absolute() or ".." in path.parts or "\\" in member.name:
                     raise InputError(f"{archive}: refused, it holds the path {member.name!r} that leads out of it.")
                 if member.issym() or member.islnk():
                     raise InputError(f"{archive}: refused, it holds the link {member.name!r}; expected plain files.")
                 if member.offset_data + member.size > largest:
                     raise InputError(f"{archive}: refused, it is larger than {largest:,} bytes.")
-                if not member.isreg() or member.issparse() or place.name not in names:
+                if not member.isreg() or member.issparse() or path.name not in names:
                     continue
-                if place.name in taken:
-                    raise InputError(f"{archive}: refused, it holds {place.name!r} more than once.")
-                taken.add(place.name)
+                if path.name in taken:
+                    raise InputError(f"{archive}: refused, it holds {path.name!r} more than once.")
+                taken.add(path.name)
                 content = members.extractfile(member)
                 if content is not None:
-                    with _writing(folder), (folder / place.name).open("wb") as file:
+                    with _writing(folder), (folder / path.name).open("wb") as file:
                         shutil.copyfileobj(content, file)
-            while stream.read(CHUNK):  # to its end, where gzip keeps a checksum of all of it
+            while stream.read(CHUNK):  # to the end, where gzip stores a checksum of the whole content
                 if stream.tell() > largest:
                     raise InputError(f"{archive}: refused, it is larger than {largest:,} bytes.")
     except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile) as error:
@@ -249,11 +249,11 @@ def _fetch_archive(
     advance: Advance,
     pause: float,
 ) -> None:
-    folder = data_dir / dataset.place
+    folder = data_dir / dataset.prefix
     archive = folder.with_name(folder.name + ".tar.gz")
     with _writing(archive.parent):
         archive.parent.mkdir(parents=True, exist_ok=True)
-    if not archive.exists():  # it exists where an earlier run was ended while unpacking
+    if not archive.exists():  # it exists if an earlier run was interrupted while unpacking
         download(dataset.source, archive, advance=advance, pause=pause)
     try:
         with _writing(folder), tempfile.TemporaryDirectory(dir=archive.parent, prefix=".unpacked-") as unpacked:
@@ -272,11 +272,11 @@ def _fetch_archive(
 
 
 class _PassingError(Exception):
-    """The connection failed in a way that may pass."""
+    """The connection failed in a way that may be transient."""
 
 
 def _receive(url: str, part: Path, advance: Advance, largest: int) -> None:
-    """Append what is missing of `url` to `part`; raises `_PassingError` unless all of it is there."""
+    """Append the missing bytes of `url` to `part`; raises `_PassingError` if the file is still incomplete."""
     done = part.stat().st_size if part.exists() else 0
     response = _request(url, done)
     if response is None:
@@ -301,7 +301,7 @@ def _receive(url: str, part: Path, advance: Advance, largest: int) -> None:
 
 
 def _request(url: str, done: int) -> http.client.HTTPResponse | None:
-    """The answer to a request for what follows the first `done` bytes; None if nothing does."""
+    """The response to a request for the bytes after the first `done`; None if there are none."""
     request = _prepared(url)
     if done:
         request.add_header("Range", f"bytes={done}-")
@@ -320,7 +320,7 @@ def _request(url: str, done: int) -> http.client.HTTPResponse | None:
 
 
 def _chunks(response: http.client.HTTPResponse) -> Iterator[bytes]:
-    """The body; a read that fails is the connection's fault, not the disk's."""
+    """Yield the body; read errors are attributed to the connection, not to the disk."""
     while True:
         try:
             chunk = response.read(CHUNK)
@@ -333,23 +333,23 @@ def _chunks(response: http.client.HTTPResponse) -> Iterator[bytes]:
 
 @contextmanager
 def _writing(path: Path) -> Iterator[None]:
-    """Say which place could not be written to."""
+    """Report which path could not be written."""
     try:
         yield
-    except gzip.BadGzipFile:  # an OSError, but of what is read
+    except gzip.BadGzipFile:  # an OSError, but from reading
         raise
     except OSError as error:
         raise InputError(
-            f"{path}: cannot be written ({error.strerror or error}). Choose another place with --data-dir."
+            f"{path}: cannot be written ({error.strerror or error}). Choose another folder with --data-dir."
         ) from error
 
 
 def _is_there(path: Path, expected: Checksum | None) -> bool:
-    """Is the file there? One with other content is refused: it is not ours to replace."""
+    """Whether the file is present; raises if its content differs, since it may be the user's."""
     if not path.is_file():
         return False
-    if expected is not None and (found := _checksum(path)) != expected:
-        raise InputError(f"{path}: {_difference(expected, found)}; move it away to download it again.")
+    if expected is not None and (checksum := _checksum(path)) != expected:
+        raise InputError(f"{path}: {_difference(expected, checksum)}; move it away to download it again.")
     return True
 
 

@@ -1,6 +1,6 @@
 """The formats of graphs, one row each: how a file is recognised, read, streamed and written.
 
-The extension says what a file is; where it says nothing, or the content is plainly something else, the content does.
+The extension decides the format; if it is unknown, or the content is clearly something else, the content does.
 Other packages add rows by an entry point of the group `anykg.formats` that names a `Format`.
 """
 
@@ -41,18 +41,18 @@ class Format:
     """Extensions in lower case; the first is the one to write."""
     read: Reader
     sniff: Callable[[Source], bool] = lambda source: False
-    """Is the content plainly in this format?"""
+    """Whether the content is clearly in this format."""
     stream: Streamer | None = None
-    """Reads whole lines, a part at a time; None for formats that are read whole."""
+    """Reads lines in parts; None for formats that are read as a whole."""
     write: Writer | None = None
     """The content of a file, or of several by name for a folder."""
     takes: frozenset[str] = frozenset()
-    """Reading options that only some formats have and that mean something in this one."""
+    """Reading options specific to some formats that apply to this one."""
     binary: bool = False
 
 
 def _by_parts(read: Reader) -> Streamer:
-    """A streamer for formats in which each line stands for itself."""
+    """A streamer for formats in which every line is independent."""
 
     def stream(sources: Iterator[Source], options: ReadOptions) -> Iterator[Parsed]:
         for source in sources:
@@ -201,37 +201,37 @@ BUILT_IN: tuple[Format, ...] = (
     Format("neo4j", "neo4j-admin: a folder of nodes.csv and relationships.csv", (), delimited.read,
            write=property_graphs.write_neo4j, takes=TEXT_OPTIONS),
 )  # fmt: skip
-"""In the order in which content is tried."""
+"""All built-in formats, in the order in which content is tried."""
 _RESOLUTE = ("tsv", "csv")
-"""Formats whose extension is believed unless the content is a kind of the same."""
+"""Formats whose extension is trusted unless the content is a variant of the same format."""
 _CONTAINED = {"ttl": ("nt", "trig"), "trig": ("nt", "nq", "ttl"), "n3": ("nt", "ttl"), "nq": ("nt",)}
-"""Formats that are part of another, so that content like theirs says nothing against that."""
+"""Formats that are subsets of another, whose content is therefore consistent with the other's extension."""
 
 
 @cache
 def formats() -> dict[str, Format]:
     """All formats by name: the built-in ones and those of other packages."""
-    found = {format.name: format for format in BUILT_IN}
+    by_name = {format.name: format for format in BUILT_IN}
     from importlib.metadata import entry_points
 
     for entry in entry_points(group=GROUP):
         format = entry.load()
         if not isinstance(format, Format):
             raise ConfigError(f"{entry.value}: expected an anykg.io.formats.Format, found {type(format).__name__}.")
-        found[format.name] = format
-    return found
+        by_name[format.name] = format
+    return by_name
 
 
 def by_name(name: str) -> Format:
     """The format called `name`."""
-    found = formats().get(name.lower())
-    if found is None:
+    format = formats().get(name.lower())
+    if format is None:
         raise UnknownName("format (`anykg data formats` lists them)", name, nearest(name, formats()))
-    return found
+    return format
 
 
 def detect(source: Source, options: ReadOptions | None = None) -> Format:
-    """The format of a file, by what people say, its extension or its content."""
+    """The format of a file, by the user's choice, its extension or its content."""
     options = options or ReadOptions()
     if options.format is not None:
         return _checked(source, by_name(options.format))
@@ -254,12 +254,12 @@ def detect(source: Source, options: ReadOptions | None = None) -> Format:
 
 
 def _sniffed(source: Source, names: tuple[str, ...] | None = None) -> Format | None:
-    found = formats()
-    return next((f for f in found.values() if (names is None or f.name in names) and f.sniff(source)), None)
+    known = formats()
+    return next((f for f in known.values() if (names is None or f.name in names) and f.sniff(source)), None)
 
 
 def _checked(source: Source, format: Format) -> Format:
-    """Raise where the content is plainly not what it was taken for."""
+    """Raise if the content is clearly in another format."""
     if format.binary:
         if not format.sniff(source):
             raise DataError(
@@ -276,6 +276,6 @@ def _checked(source: Source, format: Format) -> Format:
 
 
 def idle_options(format: Format, options: ReadOptions) -> list[str]:
-    """The options that were given and change nothing in a format."""
+    """The given options that have no effect in a format."""
     special = TEXT_OPTIONS | RDF_OPTIONS | {"query"}
     return [name for name in options.given() if name in special and name not in format.takes]

@@ -1,7 +1,7 @@
-"""GraphML and GEXF, as NetworkX, Gephi, yEd, igraph, APOC and LightRAG write them.
+"""Read and write GraphML and GEXF, as NetworkX, Gephi, yEd, igraph, APOC and LightRAG write them.
 
-The relation of an edge is its attribute called relation, type, label and the like; where edges have none, all are of
-one relation. The other attributes are columns that conditions may be about. A node's name or label is its label.
+The relation of an edge is its attribute called relation, type, label or similar; if edges have none, all are of one
+relation. The other attributes are columns that conditions can use. A node's name or label is its label.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def _relation_of(names: list[str], options: ReadOptions) -> str | None:
 
 
 def _data(element: ElementTree.Element, keys: dict[str, str]) -> dict[str, str | None]:
-    """The attributes of a node or edge; of yEd's the text of its label."""
+    """The attributes of a node or edge, including the text of yEd labels."""
     values: dict[str, str | None] = {}
     for child in element:
         if _local(child.tag) != "data":
@@ -191,7 +191,7 @@ def _safe(graph: KnowledgeGraph) -> Iterator[tuple[str, str, str]]:
 
 
 def _escaped(names: pl.Series) -> pl.Series:
-    """Names as XML can hold them: control characters, line ends and outer spaces are escaped."""
+    """Names as XML can hold them, with control characters, line ends and outer spaces escaped."""
     odd = names.filter(
         ~names.str.contains(_ALLOWED) | names.str.contains(r"^\s|\s$|\s\s|\x{85}|\x{2028}") | names.str.starts_with(OWN)
     ).unique()

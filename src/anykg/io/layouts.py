@@ -1,4 +1,4 @@
-"""Link-prediction tasks from folders, in the layouts of the public benchmarks.
+"""Read link-prediction tasks from folders, in the layouts of the public benchmarks.
 
 | files | training graph | inference graph |
 |---|---|---|
@@ -30,16 +30,16 @@ ACCEPTED = (
 )
 
 
-def read_task(place: Path | str, name: str | None = None) -> Task:
-    """The task in a folder, or in the pair of folders `<place>-trans` and `<place>-ind`."""
-    place = Path(place)
-    if place.is_file():
-        raise DataError(f"{place}: expected a task, found a single file; a task is {ACCEPTED}.")
-    if place.is_dir() and _has(place, "train", "msg", "test"):
-        return _read_msg(place, name or place.resolve().name)
-    if place.is_dir() and _has(place, "train", "valid", "test"):
-        return _read_transductive(place, name or place.resolve().name)
-    return _read_pair(place, name)
+def read_task(path: Path | str, name: str | None = None) -> Task:
+    """The task in a folder, or in the pair of folders `<path>-trans` and `<path>-ind`."""
+    path = Path(path)
+    if path.is_file():
+        raise DataError(f"{path}: expected a task, found a single file; a task is {ACCEPTED}.")
+    if path.is_dir() and _has(path, "train", "msg", "test"):
+        return _read_msg(path, name or path.resolve().name)
+    if path.is_dir() and _has(path, "train", "valid", "test"):
+        return _read_transductive(path, name or path.resolve().name)
+    return _read_pair(path, name)
 
 
 def _read_transductive(folder: Path, name: str) -> Task:
@@ -47,14 +47,14 @@ def _read_transductive(folder: Path, name: str) -> Task:
     return Task(name, train=train, valid=valid, observed=train, test=test)
 
 
-def _read_pair(place: Path, name: str | None) -> Task:
-    prefix = place.resolve().name if place.is_dir() else place.name
+def _read_pair(path: Path, name: str | None) -> Task:
+    prefix = path.resolve().name if path.is_dir() else path.name
     prefix = prefix.removesuffix("-trans").removesuffix("-ind")
-    parent = place.resolve().parent if place.is_dir() else place.parent
+    parent = path.resolve().parent if path.is_dir() else path.parent
     training, inference = parent / f"{prefix}-trans", parent / f"{prefix}-ind"
     if not training.is_dir() and not inference.is_dir():
-        what = "none of these" if place.is_dir() else "nothing there"
-        raise DataError(f"{place}: expected a task, found {what}; a task is {ACCEPTED}.")
+        what = "none of these" if path.is_dir() else "nothing there"
+        raise DataError(f"{path}: expected a task, found {what}; a task is {ACCEPTED}.")
     for folder in (training, inference):
         if not folder.is_dir():
             raise DataError(f"{folder}: there is no such folder; a task of two graphs is both {prefix}-trans and -ind.")
@@ -69,7 +69,7 @@ def _read_msg(folder: Path, name: str) -> Task:
     nothing = train.with_triplets(np.empty((0, 3), np.int32))
     valid = None
     if _found(folder, "valid"):
-        # Names that only valid.txt has are no candidates, so its facts about them filter nothing.
+        # Names that only valid.txt has are not candidates, so its facts about them filter nothing.
         table = read_names(_file(folder, "valid")).table
         entities, relations = observed.entities.names.implode(), observed.relations.names.implode()
         table = table.filter(
@@ -80,7 +80,7 @@ def _read_msg(folder: Path, name: str) -> Task:
 
 
 def _read_together(*paths: Path) -> list[KnowledgeGraph]:
-    """A graph for each file, all over the names of all files."""
+    """A graph for each file, over the shared vocabularies of all files."""
     tables = [read_names(path).table for path in paths]
     whole = KnowledgeGraph.from_polars(pl.concat(tables))
     return [whole.with_triplets(_ids(whole, table)) for table in tables]
@@ -97,11 +97,11 @@ def _has(folder: Path, *stems: str) -> bool:
 
 
 def _file(folder: Path, stem: str) -> Path:
-    found = _found(folder, stem)
-    if len(found) != 1:
-        names = " and ".join(path.name for path in found) or "none"
+    files = _found(folder, stem)
+    if len(files) != 1:
+        names = " and ".join(path.name for path in files) or "none"
         raise DataError(f"{folder}: expected one file {stem}.txt (or .tsv, .csv, also .gz or .zst), found {names}.")
-    return found[0]
+    return files[0]
 
 
 def _found(folder: Path, stem: str) -> list[Path]:

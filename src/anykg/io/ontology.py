@@ -25,10 +25,10 @@ _LINKS = ("is_a", "union_of", "intersection_of", "disjoint_from", "equivalent_to
 
 
 def fold_restrictions(parsed: Parsed, *, drop_declarations: bool) -> Parsed:
-    """Make a subclass of a restriction a fact; optionally leave out what only declares classes and properties."""
+    """Turn subclasses of restrictions into facts; optionally drop declarations of classes and properties."""
     frame, relation = parsed.frame, pl.col("relation")
-    found = frame["relation"]
-    if not (found.str.starts_with(OWL).any() or drop_declarations):
+    relations = frame["relation"]
+    if not (relations.str.starts_with(OWL).any() or drop_declarations):
         return parsed
     properties = frame.filter(relation == f"{OWL}onProperty").select(
         pl.col("head").alias("node"), pl.col("tail").alias("property")
@@ -39,8 +39,8 @@ def fold_restrictions(parsed: Parsed, *, drop_declarations: bool) -> Parsed:
     restrictions = properties.join(fillers, on="node").unique("node")
     restrictions = restrictions.filter(pl.col("node").str.starts_with("_:"))
     links = frame.filter(relation.is_in([SUBCLASS, f"{OWL}equivalentClass", TYPE]))
-    told = links.join(restrictions, left_on="tail", right_on="node", how="inner", maintain_order="left")
-    folded = told.with_columns(pl.col("property").alias("relation"), pl.col("filler").alias("tail"))
+    restricted = links.join(restrictions, left_on="tail", right_on="node", how="inner", maintain_order="left")
+    folded = restricted.with_columns(pl.col("property").alias("relation"), pl.col("filler").alias("tail"))
     nodes = properties["node"].filter(properties["node"].str.starts_with("_:")).unique().implode()
     rest = frame.filter(~pl.col("head").is_in(nodes) & ~pl.col("tail").is_in(nodes))
     dropped = 0

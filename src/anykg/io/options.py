@@ -1,6 +1,6 @@
-"""How a graph is to be read: what people may choose, whatever the format.
+"""Options for reading a graph, independent of the format.
 
-`Reading` has the same choices as keyword arguments; those left out have the defaults of `ReadOptions`.
+`Reading` has the same options as keyword arguments; those left out have the defaults of `ReadOptions`.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ class Reading(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """Choices while reading; each that is left at its default is found out or has no effect."""
+    """Options for reading a graph; those left at their default are detected or have no effect."""
 
     format: str | None = None
-    """A format of `anykg data formats`, where detection gets it wrong."""
+    """A format of `anykg data formats`, if detection gets it wrong."""
     columns: str | None = None
     """Head, relation and tail: "hrt" or "h_tr" by position, or "person,role,company" by name, letter or number."""
     separator: str | None = None
@@ -59,7 +59,7 @@ class ReadOptions:
     drop: tuple[str, ...] = ()
     """Leave these relations out; * matches any text."""
     literals: str = "drop"
-    """Leave statements about literals out and count them, or make the literals entities."""
+    """Drop and count statements about literals, or turn the literals into entities."""
     bins: int | None = None
     """Turn numeric literals into this many ranges for each relation, which become entities."""
     labels: Path | str | None = None
@@ -88,7 +88,7 @@ class ReadOptions:
 
     @classmethod
     def of(cls, **reading: Any) -> ReadOptions:
-        """Options from keyword arguments; None means the default, and one text stands for a list of one."""
+        """Options from keyword arguments; None means the default, and a single string is a list of one."""
         known = {field.name: field for field in fields(cls)}
         unknown = sorted(set(reading) - set(known))
         if unknown:

@@ -1,4 +1,4 @@
-"""Packed graphs (`.anykg`): arrays and names as they are used, opened by memory mapping and shared between processes.
+"""Packed graphs (`.anykg`): arrays and names in memory layout, opened by memory mapping and shared between processes.
 
 | bytes | content |
 |---|---|
@@ -44,7 +44,7 @@ Buffer = mmap.mmap | bytes
 
 
 def is_pack(path: Path | str) -> bool:
-    """Whether a file begins as a packed graph does."""
+    """Whether a file starts with the signature of a packed graph."""
     try:
         with Path(path).open("rb") as file:
             return file.read(len(MAGIC)) == MAGIC
@@ -58,13 +58,13 @@ def write_pack(
     read: Mapping[str, Any] | None = None,
     arrays: Mapping[str, np.ndarray] | None = None,
 ) -> int:
-    """Write a packed graph, completely or not at all, and return its size.
+    """Write a packed graph atomically and return its size in bytes.
 
     Args:
-        graph: What to write.
-        path: Where to.
+        graph: The graph.
+        path: The file to write.
         read: How the source was read.
-        arrays: What else to bring; see `KnowledgeGraph.arrays`.
+        arrays: Further arrays to store; see `KnowledgeGraph.arrays`.
     """
     if graph.entities.attributes is not None:
         raise DataError(f"{path}: a packed graph has no attributes; give `attributes` when it is read, not before.")
@@ -102,7 +102,7 @@ def verify_pack(path: Path | str) -> dict[str, Any]:
 
 
 def read(source: Source, options: ReadOptions) -> Parsed:
-    """The facts of a packed graph as names, for when only some of them are to be read."""
+    """The facts of a packed graph as names, to read only some of them."""
     del options
     header, start = _header(source.data, source.path)
     graph = _graph(source.data, header, start)
@@ -179,7 +179,7 @@ def _checksum(array: np.ndarray) -> str:
 def _mapped(path: Path) -> mmap.mmap:
     try:
         with path.open("rb") as file:
-            # Pages are shared until they are written, which nobody does; but kernels are compiled for writable arrays.
+            # Kernels are compiled for writable arrays. Nothing writes, so copy-on-write pages stay shared.
             return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
     except ValueError as error:  # nothing to map
         raise DataError(f"{path}: the file is empty; {_AGAIN}.") from error
@@ -188,7 +188,7 @@ def _mapped(path: Path) -> mmap.mmap:
 
 
 def _header(buffer: Buffer, path: object) -> tuple[dict[str, Any], int]:
-    """The header, and where the sections start."""
+    """The header, and the offset of the sections."""
     if len(buffer) < _FIXED.size or buffer[: len(MAGIC)] != MAGIC:
         raise DataError(f"{path}: expected a packed graph, found something else; {_AGAIN}.")
     _, version, _, length, checksum = _FIXED.unpack(buffer[: _FIXED.size])

@@ -1,6 +1,6 @@
-"""What a reader makes of a file: a frame in which some columns are head, relation and tail.
+"""The output of a reader: a frame in which some columns are head, relation and tail.
 
-The choices that people make (`ReadOptions`) are applied to this, alike for every format: see `anykg.io.choices`.
+`anykg.io.choices` applies the reading options to it, in the same way for every format.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ class Parsed:
     relation_label: str | None = None
     tail_label: str | None = None
     literal: str | None = None
-    """A column of booleans: is the tail a literal?"""
+    """A boolean column: whether the tail is a literal."""
     format: str = ""
     columns: str = "hrt"
-    """What the columns of the file hold, in its order."""
+    """The roles of the columns, in the order of the file."""
     separator: str | None = None
     header: bool = False
     labels: Mapping[str, str] = field(default_factory=dict)
     prefixes: Mapping[str, str] = field(default_factory=dict)
     left_out: Mapping[str, int] = field(default_factory=dict)
-    """How many of what were not read, such as {"comments": 3}."""
+    """Counts of what was skipped, such as {"comments": 3}."""
     notes: tuple[str, ...] = ()
-    """What people should know about the way the file was read."""
+    """Remarks on how the file was read, for the user."""
 
     def but(self, **changes: Any) -> Parsed:
         """The same with some fields changed."""
@@ -51,7 +51,7 @@ class Parsed:
 
     @property
     def context(self) -> list[str]:
-        """The columns that are neither head nor relation nor tail, which conditions may be about."""
+        """The columns that are neither head nor relation nor tail, for use in conditions."""
         return [name for name in self.frame.columns if name != self.literal]
 
 
@@ -85,7 +85,7 @@ def of_roles(frame: pl.DataFrame, roles: Roles, names: Sequence[str], **more: An
 
 
 def frame_of(columns: Mapping[str, Sequence[Any]]) -> pl.DataFrame:
-    """A frame from columns of Python values; mixed and unusual types become text, columns of lists are left out."""
+    """A frame from columns of Python values; mixed and unusual types become text, columns of lists are dropped."""
     series = []
     for name, values in columns.items():
         kinds = {type(value) for value in values if value is not None}

@@ -1,7 +1,7 @@
-"""Graphs in several tables: nodes here, relationships there. neo4j-admin, APOC, KGX, KGTK, GraphRAG.
+"""Read and write graphs as tables of nodes and relationships: neo4j-admin, APOC, KGX, KGTK, GraphRAG.
 
 A folder is read as one graph if it has files of relationships; files of nodes give the labels. A single file of edges
-takes its labels from the file of nodes beside it, if that has the same name but for that word.
+takes its labels from the file of nodes beside it, if their names differ only in that word.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _KGTK_TEXT = re.compile(r"""^(?:"(?P<plain>.*)"|'(?P<text>.*)'@(?P<language>[a-z
 
 
 def header_words(source: Source) -> set[str]:
-    """The names in the first line of a table of text, as they are written."""
+    """The names in the first line of a delimited file, unchanged."""
     line = source.start.split(b"\n", 1)[0].decode("utf-8", errors="replace").strip("\r\ufeff ")
     separator = "\t" if "\t" in line else ","
     return {word.strip().strip('"') for word in line.split(separator)}
@@ -133,7 +133,7 @@ def file_beside(path: Path) -> Path | None:
 
 
 def is_graph_folder(folder: Path) -> bool:
-    """Does a folder hold nodes and relationships?"""
+    """Whether a folder holds nodes and relationships."""
     return folder.is_dir() and any(
         name in GRAPHRAG_TABLES
         or re.search(rf"(^|[_.-])({'|'.join(EDGE_WORDS)})([_.-]|$)", name, re.IGNORECASE)
@@ -176,7 +176,7 @@ def read_folder(folder: Path, options: ReadOptions) -> Parsed:
 
 
 def _links_of(path: Path, table: pl.DataFrame, roles: Roles, options: ReadOptions, qualify: bool) -> pl.DataFrame:
-    """Columns head, relation, tail and the others; a file without types is of the relation it is called by."""
+    """Columns head, relation, tail and the others; without types, the file name is the relation."""
     names = table.columns
     head, tail = (pl.col(names[i]).cast(pl.String) for i in (roles.head, roles.tail))
     if qualify:
@@ -196,8 +196,8 @@ def _links_of(path: Path, table: pl.DataFrame, roles: Roles, options: ReadOption
 
 
 def _tables_in(folder: Path) -> list[Path]:
-    found = sorted(path for path in folder.iterdir() if path.is_file() and _extension(path) in TABLES)
-    return [path for path in found if not path.name.startswith(".")]
+    tables = sorted(path for path in folder.iterdir() if path.is_file() and _extension(path) in TABLES)
+    return [path for path in tables if not path.name.startswith(".")]
 
 
 def _extension(path: Path) -> str:
@@ -264,7 +264,7 @@ def _qualified(name: str, space: str) -> str:
 
 
 def _spaces_overlap(nodes: list[tuple[Path, pl.DataFrame]]) -> bool:
-    """Do two spaces of neo4j-admin's ids share an id? Then names say their space."""
+    """Whether two of neo4j-admin's id spaces share an id, so that names must include their space."""
     ids: dict[str, set[str]] = {}
     for _, table in nodes:
         column = _id_column(table.columns)

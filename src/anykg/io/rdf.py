@@ -1,9 +1,9 @@
-"""RDF and names: how the terms of N-Triples, Turtle and stores become names, and names become terms again.
+"""Read and write RDF: terms of N-Triples, Turtle and stores become names, and names become terms again.
 
-IRIs are names as they are. A blank node is `_:` and its identifier; nodes that have none in the file are numbered in
-order, so that a file always gives the same names. A name that is no IRI becomes `urn:anykg:` and the percent-encoded
-name, and is decoded on the way back: see `anykg.io.escapes`. Labels (`rdfs:label`, `skos:prefLabel`, `schema:name`) are
-not facts. Named graphs are read as one; the column `graph` says which a fact is from.
+IRIs are names. A blank node is `_:` and its identifier; nodes without one in the file are numbered in order, so that a
+file always gives the same names. A name that is not an IRI becomes `urn:anykg:` and the percent-encoded name, and is
+decoded when read: see `anykg.io.escapes`. Labels (`rdfs:label`, `skos:prefLabel`, `schema:name`) are
+not facts. Named graphs are read as one; the column `graph` has the graph of each fact.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def read_part(source: Source, options: ReadOptions, format: str) -> Parsed:
 
 
 def stream_terms(file: IO[bytes], options: ReadOptions, format: str, path: object) -> Iterator[Parsed]:
-    """The facts of a file as it arrives, some hundred thousand at a time."""
+    """Yield the facts of a stream, some hundred thousand at a time."""
     import pyoxigraph
 
     quads = pyoxigraph.parse(file, format=getattr(pyoxigraph.RdfFormat, SYNTAX[format]))
@@ -128,7 +128,7 @@ def write(graph: KnowledgeGraph, format: str) -> bytes:
         return "".join([*to_lines(graph.to_polars()), *label_lines(graph)]).encode()
     import pyoxigraph
 
-    strict = format == "rdf"  # where a predicate must end in an XML name, and blank nodes be XML names
+    strict = format == "rdf"  # in RDF/XML a predicate must end in an XML name, and blank nodes must be XML names
     statements = _statements(graph, strict=strict)
     triples = (quad.triple for quad in statements)
     content = pyoxigraph.serialize(triples, format=getattr(pyoxigraph.RdfFormat, SYNTAX[format]))
@@ -158,7 +158,7 @@ def label_lines(graph: KnowledgeGraph, *, strict: bool = False) -> list[str]:
 def term_of(name: str, relation: bool = False, *, strict: bool = False) -> str:
     """The N-Triples term of a name; a relation is never a blank node.
 
-    With `strict`, terms are such as RDF/XML can hold.
+    With `strict`, terms are restricted to those that RDF/XML can hold.
 
     >>> term_of("http://example.org/a"), term_of("New York"), term_of("_:b0")
     ('<http://example.org/a>', '<urn:anykg:New%20York>', '_:b0')
@@ -185,7 +185,7 @@ def name_of(term: object) -> str:
 
 
 def _splits(name: str, relation: bool) -> bool:
-    """Can an IRI be an XML element's namespace and name?"""
+    """Whether an IRI can be split into an XML namespace and element name."""
     return not relation or re.search(r"[/#:;,=!$&'()*+~@?][A-Za-z_][A-Za-z0-9_]*$", name) is not None
 
 
@@ -221,7 +221,7 @@ class _Collected:
 
     @property
     def size(self) -> int:
-        """Statements that are held."""
+        """The number of statements held in memory."""
         return len(self.columns[0]) + len(self.labels)
 
     def add(self, quad: Any) -> None:
@@ -307,7 +307,7 @@ def _syntax_error(error: SyntaxError, path: object, first_line: int, format: str
 
 
 def _read_lines(source: Source, options: ReadOptions) -> Parsed:
-    """N-Triples: lines of three IRIs are taken apart by polars, all others by pyoxigraph, in the order of the file."""
+    """Parse N-Triples: lines of three IRIs by polars, all others by pyoxigraph, in the order of the file."""
     frame = _simple_lines(source.data)
     if frame is None:
         return _read_terms(source, options, "nt")

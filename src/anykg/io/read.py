@@ -1,8 +1,8 @@
-"""Read a knowledge graph from wherever it is, and say how it was read.
+"""Read a knowledge graph from any source, and report how it was read.
 
-A path, `-` for standard input, a folder of nodes and relationships, an address (http, https, s3, hf) or a database. The
-formats are in `anykg.io.formats`, the databases in `anykg.io.sources`; a table [E, 3] of names comes out of each, and
-the graph is made of that.
+A source is a path, `-` for standard input, a folder of nodes and relationships, an address (http, https, s3, hf) or a
+database. The formats are in `anykg.io.formats`, the databases in `anykg.io.sources`; each yields a table [E, 3] of
+names, from which the graph is built.
 """
 
 from __future__ import annotations
@@ -31,29 +31,29 @@ from anykg.progress import Progress
 logger = logging.getLogger("anykg")
 FIELDS = {"h": "head", "r": "relation", "t": "tail"}
 NOTEWORTHY = (BLANK, "comments")
-"""What was left out of a file without being asked for."""
+"""Kinds of rows that are skipped without being asked to, which is logged."""
 
 
 @dataclass(frozen=True)
 class ReadReport:
-    """How a graph was read, and what came of it."""
+    """How a graph was read, and its size."""
 
     path: str
     format: str
     separator: str | None
-    """tab, comma, pipe, space or another character; None where the format has none."""
+    """tab, comma, pipe, space or another character; None if the format has none."""
     columns: str
-    """What the columns hold, in the order of the file: h, r, t, or _ for one that was not read."""
+    """The roles of the columns, in the order of the file: h, r, t, or _ for one that was not read."""
     header: bool
-    """Was the first line taken for names of columns?"""
+    """Whether the first line was read as a header."""
     first: tuple[tuple[str, str, str], ...]
     """The first three triplets (head, relation, tail)."""
     triplets: int
-    """Triplets in the file, repeated ones too."""
+    """Triplets in the file, including repeated ones."""
     duplicates: int
-    """Triplets left out because they are in the file already."""
+    """Repeated triplets, which are dropped."""
     left_out: Mapping[str, int]
-    """How many of what else were left out."""
+    """Counts of what else was skipped, by kind."""
     labels: int
     """Entities and relations with a label."""
     entities: int
@@ -71,12 +71,12 @@ class ReadReport:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> ReadReport:
-        """The report that `to_dict` gave."""
+        """Restore a report from the output of `to_dict`."""
         first = tuple((head, relation, tail) for head, relation, tail in values["first"])
         return cls(**{**values, "first": first, "notes": tuple(values["notes"])})
 
     def lines(self) -> list[str]:
-        """A few lines for people."""
+        """A summary of a few lines."""
         how = [self.format]
         if self.separator is not None:
             kind = [] if self.format == "delimited" else [self.format]
@@ -96,13 +96,13 @@ class ReadReport:
 
 
 def read_graph(source: Path | str, **reading: Unpack[Reading]) -> KnowledgeGraph:
-    """Return the graph in a file, a folder, at an address or in a database; what people should know of it is logged.
+    """Return the graph in a file, a folder, at an address or in a database; remarks on how it was read are logged.
 
     See `read_with_report` for `reading`.
     """
     graph, report = read_with_report(source, **reading)
-    told = [f"left out {report.left_out[what]:,} {what}" for what in NOTEWORTHY if report.left_out.get(what)]
-    for note in (*report.notes, *told):
+    skipped = [f"left out {report.left_out[what]:,} {what}" for what in NOTEWORTHY if report.left_out.get(what)]
+    for note in (*report.notes, *skipped):
         logger.warning("%s: %s.", report.path, note)
     return graph
 
@@ -121,7 +121,7 @@ def read_with_report(
 
 
 def with_attributes(graph: KnowledgeGraph, path: Path) -> KnowledgeGraph:
-    """The same facts with the attributes of entities in a table, whose first column, or the one called id, has names.
+    """The same facts with attributes of entities from a table, whose first column, or the one called id, has the names.
 
     Columns in which every value is a number are numbers.
     """
@@ -137,9 +137,9 @@ def with_attributes(graph: KnowledgeGraph, path: Path) -> KnowledgeGraph:
     entities = graph.entities.with_attributes(
         table.with_columns(number for number in numbers if number.meta.output_name() != key).cast({key: pl.String}), key
     )
-    found = KnowledgeGraph(graph.triplets, entities, graph.relations)
-    found.name = graph.name
-    return found
+    result = KnowledgeGraph(graph.triplets, entities, graph.relations)
+    result.name = graph.name
+    return result
 
 
 def _is_numeric(column: pl.Series) -> bool:
@@ -147,21 +147,21 @@ def _is_numeric(column: pl.Series) -> bool:
 
 
 def _read_or_open(source: Path | str, progress: Progress | None, reading: Reading) -> tuple[KnowledgeGraph, ReadReport]:
-    """The graph as it was packed before, or parsed from its source."""
+    """The graph from its packed copy, or parsed from its source."""
     options = ReadOptions.of(**reading)
     shown = addresses.shown(source)
     local = not addresses.scheme_of(str(source)) and not addresses.is_database(source)
     if local and is_pack(source) and not options.given():
         graph, _ = open_pack(source)
         return graph, _packed_report(graph, shown)
-    place = cache.path_of(source, options, _beside(Path(source))) if local else None
-    kept = cache.load(place) if place is not None else None
+    packed = cache.path_of(source, options, _beside(Path(source))) if local else None
+    kept = cache.load(packed) if packed is not None else None
     if kept is not None:
         graph, read = kept
         return graph, ReadReport.from_dict(read | {"path": shown})
     graph, report = _read_source(source, options, shown, progress, reading)
-    if place is not None:
-        cache.save(graph, place, report.to_dict() | {"path": str(Path(source).resolve())})
+    if packed is not None:
+        cache.save(graph, packed, report.to_dict() | {"path": str(Path(source).resolve())})
     return graph, report
 
 
@@ -234,7 +234,7 @@ def read_names(source: Path | str, **reading: Unpack[Reading]) -> Names:
 
 
 def parse(source: Path | str, options: ReadOptions) -> Parsed:
-    """What a reader makes of a file, a folder or an address."""
+    """The output of the reader of a file, a folder or an address."""
     if options.query is not None:
         raise ConfigError(f"{addresses.shown(source)}: a query is for a database; leave it out.")
     if addresses.is_address(source):
@@ -284,7 +284,7 @@ def graph_with(graph: KnowledgeGraph, labels: Mapping[str, str], prefixes: Mappi
 
 
 def _streamed(parts: Iterable[Parsed], options: ReadOptions, shown: str) -> tuple[KnowledgeGraph, Names, int]:
-    """A graph from parts that need not fit in memory together; the first part stands for how it was read."""
+    """A graph from parts that need not fit in memory together; the report describes the first part."""
     from anykg.graph.builder import GraphBuilder
 
     builder = GraphBuilder()
@@ -317,7 +317,7 @@ def _nothing(shown: str, names: Names, options: ReadOptions) -> str:
 
 
 def _no_columns() -> set[str]:
-    """Formats that have no columns to speak of."""
+    """Formats without meaningful columns."""
     from anykg.io.formats import formats
 
     return {name for name, format in formats().items() if format.takes == RDF_OPTIONS} | {"obo", "folder", "anykg"}

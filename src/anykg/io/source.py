@@ -1,8 +1,8 @@
-"""The bytes of a file, unpacked, before anything is made of them.
+"""Load the bytes of a file, decompressed.
 
-`.gz`, `.zst`, `.bz2`, `.xz` and `.zip` are told by their content and unpacked in memory. Text is UTF-8 whatever the
-locale; a byte order mark is taken off. `load` takes a file whole; `load_parts` takes formats of lines in parts, so that
-a dump need not fit in memory.
+`.gz`, `.zst`, `.bz2`, `.xz` and `.zip` are recognised by their content and decompressed in memory. Text is UTF-8
+regardless of the locale; a byte order mark is removed. `load` reads a whole file; `load_parts` reads line-based formats
+in parts, so that a dump need not fit in memory.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ PACKED = {
 }
 STDIN = "-"
 PART_BYTES = 1 << 25
-SAMPLE_BYTES = 1 << 16  # what is looked at to find out the format
+SAMPLE_BYTES = 1 << 16  # bytes inspected to detect the format
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 LARGEST_RATIO = 1000
-"""A file of more than a gigabyte that was packed tighter than this is refused."""
+"""Files that expand beyond a gigabyte and by more than this ratio are refused."""
 _GIGABYTE = 1 << 30
 _OFFICE = ("[Content_Types].xml", "mimetype")
-"""Members of a .zip that is itself a document."""
+"""Members that identify a .zip as a document."""
 
 
 class Source(NamedTuple):
@@ -44,20 +44,20 @@ class Source(NamedTuple):
     """The file, for messages."""
     data: bytes
     extension: str
-    """The extension without that of the packing, in lower case."""
+    """The extension without that of the compression, in lower case."""
     first_line: int = 1
     """The line of the file that `data` starts with."""
 
     @property
     def format(self) -> str:
-        """The name of the format that the content is in."""
+        """The name of the content's format."""
         from anykg.io.formats import detect
 
         return detect(self).name
 
     @property
     def start(self) -> bytes:
-        """What is looked at to find out the format."""
+        """The first bytes, from which the format is detected."""
         return self.data[:SAMPLE_BYTES]
 
 
@@ -70,7 +70,7 @@ def load(path: Path | str) -> Source:
 
 
 def of_bytes(path: Path, data: bytes) -> Source:
-    """Unpack content that is there already; `path` names it in messages."""
+    """Decompress content in memory; `path` names it in messages."""
     extension, _ = _extensions(path)
     packing = packing_of(data)
     if packing == ".zip":
@@ -95,15 +95,15 @@ def load_parts(
 ) -> Iterator[Source]:
     """A file as parts of about `size` bytes, each of whole lines; a file in a format without lines as one part.
 
-    `by_lines` is asked with the first part whether the content is lines, `quoted` whether quotes may enclose line ends.
-    `progress` is told how many bytes of the file have been read, and how many there are.
+    `by_lines` decides from the first part whether the content is line-based, `quoted` whether quotes may enclose line
+    ends. `progress` is called with the bytes read so far and the size of the file.
     """
     path = Path(path)
     extension, _ = _extensions(path)
     start = b"" if str(path) == STDIN else _start(path)
     packing = packing_of(start)
     if not start or packing == ".zip":
-        yield load(path)  # which says what is wrong with the file, where something is
+        yield load(path)  # raises if something is wrong with the file
         return
     with path.open("rb") as file:
         total, line, waiting, part = path.stat().st_size, 1, b"", b""
@@ -139,7 +139,7 @@ def decode(source: Source) -> str:
 
 
 def refuse_binary(source: Source) -> None:
-    """Raise where the content is plainly not text."""
+    """Raise if the content is clearly not text."""
     data = source.data
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise DataError(f"{source.path}: expected UTF-8 text, found UTF-16; save the file as UTF-8.")
@@ -153,12 +153,12 @@ def refuse_binary(source: Source) -> None:
 
 
 def packing_of(data: bytes) -> str | None:
-    """How content is packed, by its first bytes."""
+    """The compression of content, by its first bytes."""
     return next((name for name, start in PACKED.items() if data.startswith(start)), None)
 
 
 def _end_of_lines(data: bytes, *, quoted: bool) -> int:
-    """Where the last line ends that does not end within quotes; 0 if there is none."""
+    """The position after the last line end outside quotes; 0 if there is none."""
     end = data.rfind(b"\n") + 1
     quotes = data.count(b'"', 0, end) if quoted else 0
     while quotes % 2:
@@ -169,7 +169,7 @@ def _end_of_lines(data: bytes, *, quoted: bool) -> int:
 
 
 def _start(path: Path) -> bytes:
-    """The first bytes as they are; whatever keeps a file from being read is said by `_read_bytes`."""
+    """The first raw bytes; errors are left to `_read_bytes`."""
     try:
         with path.open("rb") as file:
             return file.read(SAMPLE_BYTES)
@@ -189,7 +189,7 @@ def _read_bytes(path: Path) -> bytes:
 
 
 def _extensions(path: Path) -> tuple[str, str | None]:
-    """The extension of the content, and that of the packing around it."""
+    """The extension of the content, and that of its compression."""
     last = path.suffix.lower()
     if last in PACKED:
         return Path(path.stem).suffix.lower(), last
@@ -231,7 +231,7 @@ def _chunks(path: Path, file: IO[bytes], packing: str | None, size: int) -> Iter
             f"{path}: the compressed file is cut short or damaged ({error}); download or export it again."
         ) from error
     except OSError as error:
-        if packing == ".bz2":  # whose module has no error of its own
+        if packing == ".bz2":  # which has no exception class of its own
             raise DataError(
                 f"{path}: the compressed file is damaged ({error}); download or export it again."
             ) from error
@@ -270,17 +270,17 @@ def _unzip(path: Path, data: bytes) -> tuple[Path, str, bytes]:
             names = [name for name in archive.namelist() if not name.endswith("/")]
             if any(name in _OFFICE for name in names):
                 return path, ".xlsx", data
-            wanted = [name for name in names if _is_data(name)]
-            if len(wanted) != 1:
-                shown = ", ".join(wanted[:5]) + (", ..." if len(wanted) > 5 else "")
+            members = [name for name in names if _is_data(name)]
+            if len(members) != 1:
+                shown = ", ".join(members[:5]) + (", ..." if len(members) > 5 else "")
                 raise DataError(
-                    f"{path}: expected one file of facts in the archive, found {len(wanted)}: {shown or 'none'}; "
+                    f"{path}: expected one file of facts in the archive, found {len(members)}: {shown or 'none'}; "
                     "unpack it and give one of the files, or the folder if they are nodes and relationships."
                 )
-            member = archive.getinfo(wanted[0])
+            member = archive.getinfo(members[0])
             if member.file_size > _GIGABYTE and member.file_size > LARGEST_RATIO * max(member.compress_size, 1):
                 raise DataError(f"{path}: refused, it unpacks to more than {LARGEST_RATIO:,} times its size.")
-            return path / wanted[0], PurePosixPath(wanted[0]).suffix.lower(), archive.read(member)
+            return path / members[0], PurePosixPath(members[0]).suffix.lower(), archive.read(member)
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
         raise DataError(
             f"{path}: the archive is cut short or damaged ({error}); download or export it again."
@@ -288,7 +288,7 @@ def _unzip(path: Path, data: bytes) -> tuple[Path, str, bytes]:
 
 
 def _is_data(name: str) -> bool:
-    """Is a member of an archive anything but notes about it?"""
+    """Whether a member of an archive is content, not metadata or a readme."""
     parts = PurePosixPath(name)
     words = ("readme", "license", "licence", "changelog", "citation", "manifest")
     return (

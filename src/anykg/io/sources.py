@@ -1,7 +1,7 @@
-"""Graphs in databases, read as rows that stream by: SQL, SPARQL endpoints, Neo4j and what speaks Bolt, LadybugDB.
+"""Read graphs from databases as streams of rows: SQL, SPARQL endpoints, Neo4j and others that speak Bolt, LadybugDB.
 
 A query returns head, relation and tail; without one, all links are read. Rows become numbers as they arrive, so that
-memory holds the graph and one part of the answer. Databases are opened for reading only.
+memory holds the graph and one part of the result. Databases are opened read-only.
 
 | address | driver | credentials |
 |---|---|---|
@@ -12,7 +12,7 @@ memory holds the graph and one part of the answer. Databases are opened for read
 | `duckdb:///file`, a DuckDB file | duckdb | |
 | `ladybug:///path`, a LadybugDB file | ladybug | |
 
-Credentials are neither printed nor kept: see `anykg.io.addresses.shown`.
+Credentials are neither printed nor stored: see `anykg.io.addresses.shown`.
 """
 
 from __future__ import annotations
@@ -40,31 +40,31 @@ class Address(NamedTuple):
 
     scheme: str
     host: str
-    """With its port, without user and password."""
+    """Host and port, without user and password."""
     path: str
-    """Without the slash that starts it, so that `sqlite:////tmp/x` is /tmp/x and `sqlite:///x` is x."""
+    """The path without its leading slash, so that `sqlite:////tmp/x` is /tmp/x and `sqlite:///x` is x."""
     user: str | None
     password: str | None
     options: dict[str, str]
     shown: str
-    """What may be printed."""
+    """The address without secrets, for messages."""
 
 
 def stream_database(source: str, options: ReadOptions, progress: Progress | None = None) -> Iterator[Parsed]:
     """The links in a database, a part at a time."""
     address = address_of(source)
-    told = progress or ignore
+    report = progress or ignore
     if address.scheme in BOLT:
         from anykg.io.bolt import stream_bolt
 
-        return stream_bolt(address, options, told)
+        return stream_bolt(address, options, report)
     if address.scheme in SPARQL:
         from anykg.io.sparql import stream_sparql
 
-        return stream_sparql(address, options, told)
+        return stream_sparql(address, options, report)
     if address.scheme in EMBEDDED:
-        return _stream_ladybug(address, options, told)
-    return _stream_sql(address, options, told)
+        return _stream_ladybug(address, options, report)
+    return _stream_sql(address, options, report)
 
 
 def address_of(source: str) -> Address:
@@ -94,7 +94,7 @@ def query_text(options: ReadOptions) -> str | None:
 
 
 def roles_of(names: Sequence[str], options: ReadOptions, shown: str) -> Roles:
-    """Which columns of an answer are head, relation and tail."""
+    """The columns of head, relation and tail in a result."""
     if options.columns is not None:
         return by_choice(options.columns, names, len(names), options.relation, shown)
     roles = by_header(names)
@@ -116,7 +116,7 @@ def roles_of(names: Sequence[str], options: ReadOptions, shown: str) -> Roles:
 def parts_of(
     names: Sequence[str], rows: Iterable[Sequence[Any]], roles: Roles, format: str, progress: Progress, total: int = 0
 ) -> Iterator[Parsed]:
-    """The rows of an answer, some at a time."""
+    """Yield the rows of a result in batches."""
     done, waiting = 0, []
     for row in rows:
         waiting.append(row)
@@ -138,7 +138,7 @@ def _part(names: Sequence[str], rows: list[Sequence[Any]], roles: Roles, format:
 
 
 def driver(module: str, extra: str, shown: str) -> Any:
-    """An optional driver, or a sentence that says what to install."""
+    """Import an optional driver, or raise an error that says what to install."""
     try:
         return import_module(module)
     except ImportError as error:
@@ -157,10 +157,10 @@ def one_line(error: BaseException) -> str:
 
 
 class _Connection(NamedTuple):
-    """What the three SQL databases have in common."""
+    """The interface shared by the three SQL databases."""
 
     rows: Callable[[str], tuple[list[str], Iterator[Sequence[Any]]]]
-    """The names of the columns of a query's answer, and its rows."""
+    """The column names of a query's result, and its rows."""
     tables: Callable[[], list[tuple[str, list[str]]]]
     """Tables and views with their columns."""
     errors: type[Exception] | tuple[type[Exception], ...]
@@ -224,12 +224,12 @@ def _sqlite(address: Address) -> _Connection:
         return [column[0] for column in cursor.description or ()], _fetched(cursor)
 
     def tables() -> list[tuple[str, list[str]]]:
-        found = connection.execute(
+        names = connection.execute(
             "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite_%' ORDER BY name"
         ).fetchall()
         return [
             (name, [row[1] for row in connection.execute("SELECT * FROM pragma_table_info(?)", (name,))])
-            for (name,) in found
+            for (name,) in names
         ]
 
     return _Connection(rows, tables, sqlite3.Error, connection.close)
@@ -254,10 +254,10 @@ def _duckdb(address: Address) -> _Connection:
         return [column[0] for column in cursor.description or ()], _fetched(cursor)
 
     def tables() -> list[tuple[str, list[str]]]:
-        found = connection.execute(
+        columns = connection.execute(
             "SELECT table_name, column_name FROM information_schema.columns ORDER BY table_name, ordinal_position"
         ).fetchall()
-        return _grouped(found)
+        return _grouped(columns)
 
     return _Connection(rows, tables, duckdb.Error, connection.close)
 
@@ -278,17 +278,17 @@ def _postgresql(address: Address) -> _Connection:
         ) from error
 
     def rows(query: str) -> tuple[list[str], Iterator[Sequence[Any]]]:
-        cursor = connection.cursor(name="anykg")  # on the server, so that the answer is not held here
+        cursor = connection.cursor(name="anykg")  # a server-side cursor, so that the result is not held in memory
         cursor.itersize = PART_ROWS // 10
         cursor.execute(query)
         return [column.name for column in cursor.description or ()], iter(cursor)
 
     def tables() -> list[tuple[str, list[str]]]:
-        found = connection.execute(
+        columns = connection.execute(
             "SELECT table_schema || '.' || table_name, column_name FROM information_schema.columns "
             "WHERE table_schema NOT IN ('pg_catalog', 'information_schema') ORDER BY 1, ordinal_position"
         ).fetchall()
-        return _grouped(found)
+        return _grouped(columns)
 
     return _Connection(rows, tables, psycopg.Error, connection.close)
 

@@ -1,4 +1,4 @@
-"""SPARQL endpoints: one request, whose answer is read as it arrives."""
+"""Query SPARQL endpoints: one request, whose response is parsed as a stream."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from anykg.progress import Progress
 
 ALL = "CONSTRUCT { ?s ?p ?o } WHERE { ?s ?p ?o }"
 TIMEOUT = 300
-"""Seconds without any bytes after which an endpoint is given up."""
+"""Timeout in seconds without any data from an endpoint."""
 ROUND = (1_000, 10_000, 50_000, 100_000, 1_000_000)
-"""Numbers of rows at which public endpoints cut their answers."""
+"""Numbers of rows at which public endpoints truncate results."""
 GRAPHS = {"application/n-triples": "nt", "text/plain": "nt", "text/turtle": "ttl", "application/rdf+xml": "rdf"}
 TABLES = {
     "application/sparql-results+json": "JSON",
@@ -67,7 +67,7 @@ def stream_sparql(address: Address, options: ReadOptions, progress: Progress) ->
 
 
 def request(address: Address, fields: dict[str, str], accept: str) -> http.client.HTTPResponse:
-    """Post a form to an endpoint; raises a sentence for what it answers but success."""
+    """Post a form to an endpoint; raises an error that explains any response but success."""
     more = {
         name: value for name, value in address.options.items() if name not in ("query", "timeout", "update", "graph")
     }
@@ -91,7 +91,7 @@ def request(address: Address, fields: dict[str, str], accept: str) -> http.clien
 
 
 class _Whole:
-    """A body that raises where the connection ends before all of it is there; http.client would say nothing."""
+    """A body that raises if the connection ends early, which http.client ignores."""
 
     def __init__(self, response: http.client.HTTPResponse) -> None:
         self.response = response
@@ -110,8 +110,8 @@ def _refusal(error: urllib.error.HTTPError) -> str:
     if error.code == 429 or error.code in (502, 503, 504):
         return f"the endpoint is busy or took too long ({error.code}); ask for less, or try again later."
     body = error.read(2000).decode("utf-8", errors="replace")
-    told = " ".join(re.sub(r"<[^>]*>", " ", body).split())[:200] or str(error.reason)
-    return f"the endpoint refused the query ({error.code}: {told})."
+    reason = " ".join(re.sub(r"<[^>]*>", " ", body).split())[:200] or str(error.reason)
+    return f"the endpoint refused the query ({error.code}: {reason})."
 
 
 def _form(query: str) -> str:
@@ -144,7 +144,7 @@ def _rows(response: Any, kind: str, address: Address, options: ReadOptions) -> I
 
 
 def _name(term: Any) -> str | None:
-    """A resource's name; of a literal its text, as other columns may hold."""
+    """A resource's name, or the text of a literal, which other columns may hold."""
     import pyoxigraph
 
     if term is None:

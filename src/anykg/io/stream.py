@@ -1,8 +1,8 @@
 """Read the triplets of a file of any size, a part at a time, as names.
 
-What `read_names` gives for a whole file, in tables of at most some hundred thousand rows, so that a dump of tens of
-millions of triplets takes the memory of one part. Formats that are not lines (Turtle, RDF/XML) are read whole; how a
-delimited file is written is told from its first part.
+Yields what `read_names` returns for a whole file, in tables of at most some hundred thousand rows, so that a dump of
+tens of millions of triplets takes the memory of one part. Formats that are not line-based (Turtle, RDF/XML) are read as
+a whole; the dialect of a delimited file is detected from its first part.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def stream_names(
 ) -> Iterator[pl.DataFrame]:
     """Yield tables with columns head, relation, tail: strings, none missing; repeated triplets stay.
 
-    `progress` is told how many bytes of the file have been read, and how many there are.
+    `progress` is called with the bytes read so far and the size of the file.
     """
     options = ReadOptions.of(**reading)
 
@@ -49,7 +49,7 @@ def stream_names(
     def all_parts() -> Iterator[Source]:
         yield first
         for source in sources:
-            detect(source, options)  # which refuses what is not text
+            detect(source, options)  # raises if it is not text
             yield source
 
     parsed = (
@@ -57,11 +57,11 @@ def stream_names(
         if format.stream is not None
         else (format.read(source, options) for source in all_parts())
     )
-    found = False
+    any_facts = False
     for part in parsed:
         table = names_of(part, options, path).table
         if not table.is_empty():
-            found = True
+            any_facts = True
             yield table
-    if not found:
+    if not any_facts:
         raise DataError(f"{path}: expected facts between entities, found none; use literals='keep' to read literals.")

@@ -1,4 +1,4 @@
-"""Tables whose columns have names and types: Parquet, Feather, Excel, JSON lines of flat objects, data frames."""
+"""Read and write typed tables: Parquet, Feather, Excel, JSON lines of flat objects, data frames."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from anykg.graph.graph import KnowledgeGraph
 
 CELL = 32_767
-"""The most characters that a cell of Excel holds."""
+"""Upper bound on the characters of an Excel cell."""
 GRAPHRAG = {"source", "target", "description", "text_unit_ids"}
 """Columns of the relationships of GraphRAG, which have no types."""
 _NAMELESS = re.compile(r"(column_?|unnamed:? ?|field_?|f)?\d+|[a-z]")
 
 
 def of_frame(frame: pl.DataFrame, options: ReadOptions, format: str, path: object) -> Parsed:
-    """The links in a frame, by the names of its columns or by what people say of them."""
+    """The links in a frame, by the names of its columns or the user's choice."""
     if not frame.height:
         raise DataError(f"{path}: the table has no rows; expected a triplet in each.")
     names = frame.columns
@@ -46,7 +46,7 @@ def _roles(frame: pl.DataFrame, names: Sequence[str], options: ReadOptions, path
             return roles._replace(relation=None, unclear=False)
         if not roles.unclear:
             return roles
-        raise question(path, names, why="it cannot be told which column is the relation")
+        raise question(path, names, why="it is unclear which column is the relation")
     words = {plain(name) for name in names}
     nameless = all(_NAMELESS.fullmatch(name.lower()) for name in names)
     if len(names) == 3 and (nameless or not words & (THINGS | MEASURES)):
@@ -58,7 +58,7 @@ def _roles(frame: pl.DataFrame, names: Sequence[str], options: ReadOptions, path
 
 
 def _refuse_measures(frame: pl.DataFrame, path: object) -> None:
-    """Ask back where the middle column has many values and the last few, as in ratings."""
+    """Raise if the middle column has many values and the last few, as in ratings."""
     middle, last = (frame.to_series(i).head(2000).n_unique() for i in (1, 2))
     if middle > 20 and middle > 5 * last:
         raise question(path, frame.columns, why=f"the second column has {middle} values and the third only {last}")
@@ -142,7 +142,7 @@ def _cell(value: object) -> str:
 
 
 def facts(graph: KnowledgeGraph) -> pl.DataFrame:
-    """The facts of a graph as a table of names that readers take as they are: an empty name is escaped."""
+    """The facts of a graph as a table of names, with empty names escaped so that they are not read as blank."""
     return graph.to_polars().select(pl.all().map_batches(lambda names: escape_where(names, lambda n: n == "")))
 
 
@@ -182,7 +182,7 @@ def excel_of(table: pl.DataFrame) -> bytes:
         if len(value) > CELL:
             raise DataError(f"Excel cannot hold the {len(value):,} characters of {value[:20]!r}...; write CSV.")
         made = WriteOnlyCell(sheet, value)
-        made.data_type = "s"  # a name that starts with = is no formula
+        made.data_type = "s"  # a name that starts with = is not a formula
         return made
 
     sheet.append(list(table.columns))
@@ -194,5 +194,5 @@ def excel_of(table: pl.DataFrame) -> bytes:
 
 
 def _not_for_cells(names: pl.Series) -> pl.Series:
-    """Names that a cell of Excel changes: control characters, line ends, spaces at the ends."""
+    """Names that Excel would change: control characters, line ends, leading and trailing spaces."""
     return (names == "") | names.str.contains(r"[\x00-\x1f\x7f\ufffe\uffff]|^\s|\s$|_x[0-9A-Fa-f]{4}_")

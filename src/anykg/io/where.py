@@ -1,4 +1,4 @@
-"""Conditions on columns, written by people: `confidence >= 0.7 and source in (PubMed, "Clinical trials")`.
+"""Parse conditions on columns, such as `confidence >= 0.7 and source in (PubMed, "Clinical trials")`.
 
 A small grammar becomes a polars expression; nothing is ever evaluated as Python.
 
@@ -8,8 +8,8 @@ A small grammar becomes a polars expression; nothing is ever evaluated as Python
     test       = ("=" | "!=" | "<" | "<=" | ">" | ">=") value | ["not"] "in" "(" value {"," value} ")"
                | ["not"] "contains" value | "is" ["not"] "null"
 
-A column or value with spaces or signs is quoted, 'so' or "so". Against a number, the column is compared as numbers and
-rows that are not numbers do not match; against text, as text.
+A column or value with spaces or punctuation is quoted with ' or ". Compared with a number, a column is parsed as
+numbers and rows that are not numbers do not match; compared with text, it is text.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class _Token(NamedTuple):
 
 
 def columns_of(conditions: Sequence[str], columns: Sequence[str]) -> list[str]:
-    """The columns that the conditions are about, in the order of `columns`."""
+    """The columns that the conditions use, in the order of `columns`."""
     used: set[str] = set()
     for text in conditions:
         used |= _Parser(text, columns).parse().used
@@ -89,10 +89,10 @@ class _Parser:
         return self.tokens[self.at - 1]
 
     def _takes(self, *words: str) -> bool:
-        """Step over the next words or signs if they are these."""
+        """Consume the next tokens if they match."""
         ahead = self.tokens[self.at : self.at + len(words)]
-        found = [token.text.lower() for token in ahead if token.kind in ("word", "sign")]
-        if found == list(words):
+        texts = [token.text.lower() for token in ahead if token.kind in ("word", "sign")]
+        if texts == list(words):
             self.at += len(words)
             return True
         return False

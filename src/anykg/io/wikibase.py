@@ -1,4 +1,4 @@
-"""Wikidata and its kin: one relation for each property, whichever namespace it is written in.
+"""Wikidata and other Wikibases: one relation per property, whichever namespace it is written in.
 
 A property P31 is `entity/P31` where it is described, `prop/direct/P31` in a truthy statement, and `prop/P31` followed
 by `prop/statement/P31` in a full one. All are read as the relation `entity/P31`, which is the one that has the label.
@@ -19,7 +19,7 @@ DETAILS = "details of Wikibase statements"
 
 
 def property_names(relations: pl.Series) -> dict[str, str]:
-    """The entity of each relation that is a property in another namespace, by the relation's name."""
+    """Map each relation that is a property in another namespace to the property's entity."""
     distinct = relations.unique()
     properties = distinct.filter(distinct.str.contains(_PROPERTY))
     named = properties.str.replace(_PROPERTY, "$1/entity/$2")
@@ -27,7 +27,7 @@ def property_names(relations: pl.Series) -> dict[str, str]:
 
 
 def fold_statements(parsed: Parsed) -> Parsed:
-    """Make (item, p:P1, statement), (statement, ps:P1, value) one fact; leave out qualifiers, ranks and references."""
+    """Merge (item, p:P1, statement), (statement, ps:P1, value) into one fact; drop qualifiers, ranks and references."""
     frame, relation = parsed.frame, pl.col("relation")
     kinds = frame["relation"].unique()
     claims, values = (kinds.filter(kinds.str.contains(pattern)) for pattern in (_CLAIM, _VALUE))
@@ -38,10 +38,12 @@ def fold_statements(parsed: Parsed) -> Parsed:
     statements = (
         frame.filter(is_claim).select(pl.col("tail").alias("node"), pl.col("head").alias("item")).unique("node")
     )
-    told = frame.filter(is_value).join(statements, left_on="head", right_on="node", how="inner", maintain_order="left")
-    folded = told.with_columns(pl.col("item").alias("head")).select(frame.columns)
+    joined = frame.filter(is_value).join(
+        statements, left_on="head", right_on="node", how="inner", maintain_order="left"
+    )
+    folded = joined.with_columns(pl.col("item").alias("head")).select(frame.columns)
     about = pl.col("head").is_in(statements["node"].implode())
-    is_node = pl.col("tail").is_in(told["head"].implode()) | pl.col("tail").str.contains(
+    is_node = pl.col("tail").is_in(joined["head"].implode()) | pl.col("tail").str.contains(
         "/entity/statement/", literal=True
     )
     rest = frame.filter(~is_own & ~about & ~(is_claim & is_node))

@@ -1,7 +1,7 @@
 """Write graphs and tables of answers, in the formats of `anykg.io.formats` that can be written.
 
-What is written is read back as the same names: see `anykg.io.escapes` for those that a format cannot hold. Text is also
-written as `.gz`. Files are whole or absent: see `anykg.atomic`.
+Names survive a round trip: `anykg.io.escapes` escapes those that a format cannot hold. Text can also be written as
+`.gz`. Files are written atomically: see `anykg.atomic`.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ BREAKS = r"[\t\r\n\x00]"
 
 def graph_extensions() -> dict[str, str]:
     """The formats that graphs are written in, by extension."""
-    found = {suffix: f.name for f in formats().values() if f.write is not None for suffix in f.suffixes}
-    found.pop(".psv", None)  # which is read as CSV is
-    return found
+    extensions = {suffix: f.name for f in formats().values() if f.write is not None for suffix in f.suffixes}
+    extensions.pop(".psv", None)  # it is read as CSV
+    return extensions
 
 
 def write_graph(graph: KnowledgeGraph, path: Path | str, format: str | None = None) -> None:
-    """Write the facts of a graph as names, and its labels where the format has a place for them.
+    """Write the facts of a graph as names, and its labels if the format can hold them.
 
     TSV has no header, as the benchmarks have none, unless a reader would mistake the first facts for one.
     """
@@ -99,7 +99,7 @@ def encode_rows(rows: pl.DataFrame, format: str, path: Path | str = "answers") -
 
 
 def format_of(path: Path, format: str | None = None, extensions: Mapping[str, str] = EXTENSIONS) -> str:
-    """The format asked for, or that of the extension."""
+    """The requested format, or that of the extension."""
     if format is None:
         last = path.suffix.lower()
         format = extensions.get(Path(path.stem).suffix.lower() if last == ".gz" else last)
@@ -127,14 +127,14 @@ def delimited_of(graph: KnowledgeGraph, kind: str) -> bytes:
 
 def _text(table: pl.DataFrame, kind: str, *, header: bool) -> bytes:
     buffer = io.BytesIO()
-    breaks = kind == "tsv"  # which has no quotes
+    breaks = kind == "tsv"  # TSV has no quotes
     held = _unlike_header(
         table.with_columns(pl.col(pl.String).map_batches(lambda n: escape_where(n, _breaks if breaks else _is_empty)))
     )
     if kind == "tsv":
         held.write_csv(buffer, separator="\t", include_header=header, quote_style="never")
         return buffer.getvalue()
-    # Readers take spaces around a name for its surroundings, unless it is quoted.
+    # Readers strip spaces around a name unless it is quoted.
     blank = held.select(pl.any_horizontal(pl.col(pl.String).str.contains(r"^[ \t]|[ \t]$").any())).item()
     held.write_csv(buffer, include_header=header, quote_style="always" if blank else "necessary")
     return buffer.getvalue()
@@ -149,7 +149,7 @@ def _breaks(names: pl.Series) -> pl.Series:
 
 
 def _unlike_header(table: pl.DataFrame) -> pl.DataFrame:
-    """The table with no row like its header, which readers take for that of a file put behind another."""
+    """The table without rows equal to its header, which readers skip as a repeated header."""
     if not set(TRIPLET) <= set(table.columns):
         return table
     again = pl.all_horizontal(pl.col(name) == name for name in TRIPLET)
@@ -157,7 +157,7 @@ def _unlike_header(table: pl.DataFrame) -> pl.DataFrame:
 
 
 def _misleads(content: bytes) -> bool:
-    """Would a file without a header be read otherwise than as columns h, r, t?"""
+    """Whether a file without a header would be read differently than as columns h, r, t."""
     from anykg.io.dialect import choose_roles
     from anykg.io.dialect import detect as dialect_of
     from anykg.io.formats import detect
@@ -180,6 +180,6 @@ def _misleads(content: bytes) -> bool:
 
 def _write(path: Path, content: bytes) -> None:
     if path.suffix.lower() == ".gz":
-        content = gzip.compress(content, mtime=0)  # the same content gives the same file
+        content = gzip.compress(content, mtime=0)  # no timestamp: equal content gives equal files
     with atomic_path(path) as temporary:
         temporary.write_bytes(content)

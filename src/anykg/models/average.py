@@ -1,4 +1,4 @@
-"""The mean of the weights of several trainings of one model, as a model."""
+"""Average the weights of several training runs of one model."""
 
 from __future__ import annotations
 

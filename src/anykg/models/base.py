@@ -1,11 +1,11 @@
-"""The contract between a model and everything that trains, evaluates, asks and explains it.
+"""The interface of a model: what training, evaluation, prediction and explanation rely on.
 
 Shapes: B queries, N entities, R relations, E triplets, D width, C candidates, K negatives. Relation r + R is the
-inverse of r, so a head query (?, r, t) is the tail query (t, r + R, ?). Models score. They never rank, filter, print,
-pick a device or read a file. Randomness at inference comes from the seed given to `encode`.
+inverse of r, so a head query (?, r, t) is the tail query (t, r + R, ?). Models only score: they never rank, filter,
+print, pick a device or read a file. Randomness at inference comes from the seed given to `encode`.
 
 A model must define `symmetry` and `score_triplets`; everything else has a default. `anykg.testing.check_model` tests
-what is promised here.
+an implementation.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class LinkPredictor(nn.Module):
     Config: ClassVar[type] = NoSettings
     """A frozen dataclass with the model's settings; the docstring of a field is its help text."""
     recipe: ClassVar[Recipe] = Recipe()
-    """How the model is trained unless told otherwise."""
+    """The default training settings."""
     grid: ClassVar[Mapping[str, Sequence[str]]] = {}
     """Settings and the values that `anykg train --grid` chooses from by validation."""
     one_thread: ClassVar[bool] = False
@@ -115,7 +115,7 @@ class LinkPredictor(nn.Module):
         return tensors
 
     def encode(self, graph: KnowledgeGraph, seed: int = 0) -> Any:
-        """Compute once what the scores need of the graph; `seed` is for models with random inputs.
+        """Precompute what scoring needs from the graph; `seed` is for models with random inputs.
 
         The result has the attributes `num_entities` and `num_relations`.
         """
@@ -158,11 +158,11 @@ class LinkPredictor(nn.Module):
         return None
 
     def edge_relevance(self, graph: KnowledgeGraph, triplet: Tensor) -> Tensor | None:
-        """How much the score of a triplet [3], no fact of `graph`, owes to each edge in each layer: [L, 2E], or None.
+        """Relevance of each edge in each layer to the score of a triplet [3], not a fact of `graph`: [L, 2E], or None.
 
         Edges are in the order of `graph.with_inverses()`; an edge (u, r, v) carries a message from v to u. `explain`
-        joins edges of positive relevance, at most one a layer, to paths from head to tail, and then tests those by
-        removing them. Where a model returns None, as by default, it removes facts near the triplet one at a time.
+        joins edges of positive relevance, at most one per layer, to paths from head to tail, and then tests those by
+        removing them. If a model returns None, the default, it removes facts near the triplet one at a time.
         """
         del graph, triplet
         return None

@@ -1,4 +1,4 @@
-"""Scorers with nothing to train, which every model should beat: popularity and personalised PageRank.
+"""Untrained baselines that every model should beat: popularity and personalised PageRank.
 
 Popularity takes the two ends of a fact as independent given its relation. PageRank walks at random from the entity the
 question starts from and is blind to relation types. Both score the log of a probability.
@@ -26,7 +26,7 @@ class PopularityConfig:
     """How counts are smoothed."""
 
     prior: float = 1.0
-    """Facts of each relation that are thought to end as the facts of all relations do."""
+    """Pseudo-count of facts distributed as those of all relations, added to each relation."""
 
     def __post_init__(self) -> None:
         if self.prior <= 0:
@@ -35,7 +35,7 @@ class PopularityConfig:
 
 @dataclass(frozen=True, eq=False)
 class EncodedCounts:
-    """How often entities stand at the ends of relations."""
+    """Counts of entities at the ends of relations."""
 
     counts: csr_matrix  # [2R, N], facts of a relation (inverses from R on) that end in an entity
     background: Tensor  # [2, N], shares of the facts that end (0) or begin (1) in an entity, smoothed
@@ -126,12 +126,12 @@ class Popularity(LinkPredictor):
 
 @dataclass(frozen=True)
 class PageRankConfig:
-    """How the walk goes."""
+    """Settings of the random walk."""
 
     damping: float = 0.7
-    """Chance of going on at each step instead of starting again."""
+    """Probability of continuing at each step instead of restarting."""
     steps: int = 8
-    """Steps after which the walk is cut off."""
+    """Number of steps after which the walk is truncated."""
     floor: float = 0.01
     """Share of the walks that end in an entity drawn uniformly, so that every score is finite."""
 
@@ -176,7 +176,7 @@ class PageRank(LinkPredictor):
         return EncodedWalk(csr_matrix((1 / degrees[starts], (ends, starts)), (n, n)), graph.num_relations)
 
     def visits(self, encoded: EncodedWalk, heads: Tensor) -> Tensor:
-        """The log of visits [B, N]; the start counts only where the walk returns to it."""
+        """Log visit probabilities [B, N]; the start counts only if the walk returns to it."""
         blocks = torch.split(heads, max(SCORES_AT_ONCE // max(encoded.num_entities, 1), 1))
         return torch.cat([self._visits(encoded, block) for block in blocks])
 

@@ -35,7 +35,7 @@ FARTHEST = 3
 
 @dataclass(frozen=True)
 class HomogeneousConfig:
-    """The published network by default."""
+    """Settings of the network; the defaults are the published ones."""
 
     width: int = 32
     """Hidden units of an entity and of the read-out."""
@@ -104,7 +104,7 @@ class HomogeneousGNN(LinkPredictor):
     reads_relations = False
     hides_facts = False
     edges: Callable[[KnowledgeGraph], Tensor] = staticmethod(adjacency_matrix)
-    """What the convolutions take as the graph, on a CPU."""
+    """The graph as the convolutions take it, on a CPU."""
 
     def __init__(self, config: HomogeneousConfig = HomogeneousConfig()) -> None:  # noqa: B008 - frozen
         super().__init__()
@@ -135,8 +135,8 @@ class HomogeneousGNN(LinkPredictor):
         if self.config.readout:
             ends = torch.where((triplets[:, 1] >= encoded.num_relations)[:, None], ends.flip(1), ends)
         asked = triplets.cpu().numpy()
-        found = triplet_distances(encoded.graph, asked, directed=False, leave_out="pair", limit=FARTHEST)
-        steps = torch.from_numpy(np.where(found < 0, FARTHEST + 1, found)).long().to(triplets.device)  # [B, 2]
+        lengths = triplet_distances(encoded.graph, asked, directed=False, leave_out="pair", limit=FARTHEST)
+        steps = torch.from_numpy(np.where(lengths < 0, FARTHEST + 1, lengths)).long().to(triplets.device)  # [B, 2]
         rows = torch.cat([encoded.states[ends].flatten(1), self.distance(steps).flatten(1)], dim=1)  # [B, 4 D]
         scores: Tensor = self.readout(rows).squeeze(1)
         return scores
@@ -154,7 +154,7 @@ class HomogeneousGNN(LinkPredictor):
 
 
 class GAT(HomogeneousGNN):
-    """Graph attention. On all-ones inputs a weighted mean stays constant: what it can tell apart are the distances."""
+    """Graph attention. On all-ones inputs a weighted mean stays constant, so only distances distinguish triplets."""
 
     edges = staticmethod(edge_index)
 

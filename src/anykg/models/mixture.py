@@ -5,15 +5,14 @@ component enter as they are: a softmax over the answers of one question does not
 mixing raw scores is mixing log-probabilities. Questions about relations have weights of their own, one for each
 component.
 
-Weights belong to the names of relations. A component that does not know an entity or a relation by name says so in
-`knows_entities` and `knows_relations` of what it encodes; it is left out of the questions that start there, and those
-are answered with the weights `fallback`, fitted without such components.
+Weights belong to the names of relations. A component that does not know an entity or a relation by name reports it in
+`knows_entities` and `knows_relations` of its encoding; it is left out of the questions that start there, which are
+answered with the weights `fallback`, fitted without such components.
 
-Triples that a person rejected (`negatives`) are kept by the names they mention and score `REJECTED`, so that they are
-last in every list.
+Rejected triples (`negatives`) are stored by name and score `REJECTED`, so that they come last in every list.
 
-What was asked about hidden facts when the weights were learnt is kept (`hidden_*`): the components have since been
-fitted to those facts, so it cannot be asked again.
+The answers to questions about hidden facts that the weights were learnt from are kept (`hidden_*`): the components have
+since been fitted to those facts, so they cannot be computed again.
 """
 
 from __future__ import annotations
@@ -36,17 +35,17 @@ from anykg.models.registry import MODELS
 from anykg.settings import from_json
 
 KEPT = 10
-"""Best answers kept of every question that was asked about hidden facts."""
+"""Number of best answers kept for every question about hidden facts."""
 REJECTED = -1e4
 """Score of a rejected triple: far below all others, and finite."""
 
 
 @dataclass(frozen=True)
 class Component:
-    """One of the models that are mixed."""
+    """One component of a mixture."""
 
     name: str
-    """What the table calls it."""
+    """Its name in tables."""
     model: str
     """Its name in the registry."""
     config: Mapping[str, Any] = field(default_factory=dict)
@@ -55,12 +54,12 @@ class Component:
 
 @dataclass(frozen=True)
 class MixtureConfig:
-    """What is mixed."""
+    """The components of a mixture and how it was fitted."""
 
     components: tuple[Component, ...] = (Component("popularity", "popularity"), Component("pagerank", "pagerank"))
     """The models, in the order of the weights."""
     num_relations: int = 0
-    """Relations with weights of their own; 0 weighs all alike."""
+    """Relations with weights of their own; 0 weights all alike."""
     graph: str = ""
     """Digest of the graph it was fitted to."""
     hidden_share: float = 0.0
@@ -74,9 +73,9 @@ class MixtureConfig:
     negatives: int = 0
     """Rejected triples."""
     calibration: Mapping[str, Any] = field(default_factory=dict)
-    """What turns scores into probabilities, by kind of question."""
+    """The calibration of scores, by kind of question."""
     table: tuple[Mapping[str, Any], ...] = ()
-    """How each component and the mix did on hidden facts."""
+    """Metrics of each component and of the mixture on hidden facts."""
 
     def __post_init__(self) -> None:
         parts = tuple(Component(**part) if isinstance(part, Mapping) else part for part in self.components)
@@ -87,7 +86,7 @@ class MixtureConfig:
 
 @dataclass(frozen=True, eq=False)
 class Encoded:
-    """What every component made of a graph, and the weights in the order of its relations."""
+    """The encodings of every component, and the weights in the order of the graph's relations."""
 
     parts: tuple[Any, ...]
     weights: Tensor  # [2R, C]
@@ -167,22 +166,22 @@ class Mixture(LinkPredictor):
 
     @property
     def names(self) -> list[str]:
-        """What the components are called."""
+        """The names of the components."""
         return [part.name for part in self.config.components]
 
     def unknown_to(self, graph: KnowledgeGraph) -> dict[str, tuple[int, int]]:
-        """For every component that goes by names: how many entities and relations of a graph it does not know."""
-        found = {}
+        """For every component fitted to names: how many entities and relations of a graph it does not know."""
+        unknown = {}
         for name, model in zip(self.names, self.models, strict=True):
             if isinstance(model, ComplEx) and model.fitted:
                 entities = int((rows_of(model.entity_keys, name_keys(graph.entities)) < 0).sum())
                 relations = int((rows_of(model.relation_keys, name_keys(graph.relations)) < 0).sum())
                 if entities or relations:
-                    found[name] = entities, relations
-        return found
+                    unknown[name] = entities, relations
+        return unknown
 
     def __repr__(self) -> str:
-        """The table of how the components did on hidden facts, or their names."""
+        """A table of the components' metrics on hidden facts, or their names."""
         if not self.config.table:
             return f"Mixture({', '.join(self.names)})"
         lines = [f"{'component':<12}{'MRR':>8}{'Hits@10':>9}{'weight':>8}{'relation MRR':>14}"]
@@ -221,8 +220,8 @@ class Mixture(LinkPredictor):
         entities = name_keys(graph.entities)
         rows = (rows_of(entities, heads), rows_of(name_keys(graph.relations), relations), rows_of(entities, tails))
         triplets = torch.stack(rows, 1).numpy()
-        found = triplets[(triplets >= 0).all(1)]
-        return graph.with_triplets(found) if len(found) else None
+        known = triplets[(triplets >= 0).all(1)]
+        return graph.with_triplets(known) if len(known) else None
 
     def score_tails(
         self, encoded: Encoded, heads: Tensor, relations: Tensor, candidates: Tensor | None = None
@@ -246,7 +245,7 @@ class Mixture(LinkPredictor):
         return scores.masked_fill(rejected, REJECTED)
 
     def contributions(self, encoded: Encoded, triplets: Tensor) -> Tensor:
-        """What every component adds to the scores of triplets: [B, C]."""
+        """The contribution of every component to the scores of triplets: [B, C]."""
         weights = self._weights(encoded, triplets[:, 0], triplets[:, 1])
         used = (weights != 0).any(0).tolist()
         scores = [

@@ -1,4 +1,4 @@
-"""Weights of the public implementations as models of ours. Their files are never unpickled as objects."""
+"""Import weights of the public implementations; their files are never unpickled as objects."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ def import_weights(*paths: Path) -> tuple[str, LinkPredictor]:
 
     TRIX is published in two files, for entities and for relations; both together make one model.
     """
-    found = [_import_file(path) for path in paths]
-    if len(found) == 1:
-        return found[0]
+    imported = [_import_file(path) for path in paths]
+    if len(imported) == 1:
+        return imported[0]
     from anykg.models.nbf.trix import TRIX, joined
 
-    models = [model for _, model in found if isinstance(model, TRIX)]
-    if len(found) != 2 or len(models) != 2 or {model.config.networks for model in models} != {"entity", "relation"}:
-        names = " and ".join(f"{name} in {path}" for (name, _), path in zip(found, paths, strict=True))
+    models = [model for _, model in imported if isinstance(model, TRIX)]
+    if len(imported) != 2 or len(models) != 2 or {model.config.networks for model in models} != {"entity", "relation"}:
+        names = " and ".join(f"{name} in {path}" for (name, _), path in zip(imported, paths, strict=True))
         raise CheckpointError(
             f"Only the two files of TRIX, for entities and for relations, can be combined; found {names}."
         )
@@ -38,7 +38,7 @@ def _import_file(path: Path) -> tuple[str, LinkPredictor]:
         if sign in weights:
             try:
                 model = convert(weights)
-            except Exception as error:  # shapes, names and numbers of a damaged file can be anything
+            except Exception as error:  # a damaged file can fail in any way
                 raise CheckpointError(
                     f"{path}: not the parameters of {name} as published ({type(error).__name__}: {first_line(error)})."
                 ) from error

@@ -1,4 +1,4 @@
-"""Scores drawn at random, independent of the graph: the floor of every table.
+"""Random scores, independent of the graph: the baseline of every table.
 
 A triplet's score is a hash of (seed, head, relation, tail): the same triplet scores the same in every batch, and the
 draws of another seed are independent of it.
@@ -19,12 +19,12 @@ from anykg.seeds import derive
 
 @dataclass(frozen=True)
 class RandomConfig:
-    """Nothing to set."""
+    """No settings."""
 
 
 @dataclass(frozen=True)
 class Encoded:
-    """The sizes of a graph and what its scores are drawn from."""
+    """The sizes of a graph and the seed of its scores."""
 
     num_entities: int
     num_relations: int

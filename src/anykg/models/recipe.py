@@ -24,7 +24,7 @@ class Recipe:
     batch_nodes: int = 0
     """Upper bound on entities x targets per step, so that large graphs have smaller batches; 0 sets no bound."""
     mixture: Literal["size", "sqrt", "even"] = "size"
-    """How often each of several graphs is learnt from: by its targets, by their square root, or all equally."""
+    """How often each of several graphs is sampled: by its targets, by their square root, or all equally."""
     pieces: int = 1
     """Parts in which a batch is computed, one after the other, their gradients added: less memory, the same step."""
     lr: float = 1e-3
@@ -40,8 +40,8 @@ class Recipe:
     gradient_norm: float = 0.0
     """Clip the gradient to this norm; 0 leaves it."""
     targets: Literal["all", "held-out", "resplit"] = "all"
-    """What is learnt from: all triplets of the graph; a part held out once; a part held out anew every epoch, the
-    rest keeping the graph connected and every relation."""
+    """The targets: all triplets of the graph; a part held out once; or another part held out every epoch, such that the
+    rest keeps the graph connected and every relation."""
     target_share: float = 1.0
     """The part held out, with targets = held-out or resplit."""
     hide_pairs: float = 0.0

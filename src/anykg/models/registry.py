@@ -22,7 +22,7 @@ class Row(NamedTuple):
     """A built-in model."""
 
     path: str
-    """`module:class`, imported when the model is asked for."""
+    """`module:class`, imported when the model is first used."""
     summary: str
 
 
@@ -57,16 +57,16 @@ class ModelRegistry:
         if trust:
             search_working_directory()
         if name in self.rows:
-            found = import_object(self.rows[name].path)
+            model_class = import_object(self.rows[name].path)
         elif name in (added := entry_points(GROUP)):
-            found = load_entry_point(added[name])
+            model_class = load_entry_point(added[name])
         elif ":" in name:
-            found = import_object(name)
+            model_class = import_object(name)
         else:
             raise UnknownName("model", name, nearest(name, [*self.rows, *added]))
-        if not (isinstance(found, type) and issubclass(found, LinkPredictor)):
-            raise ConfigError(f"{name}: expected a subclass of anykg.LinkPredictor, found {found!r}.")
-        return found
+        if not (isinstance(model_class, type) and issubclass(model_class, LinkPredictor)):
+            raise ConfigError(f"{name}: expected a subclass of anykg.LinkPredictor, found {model_class!r}.")
+        return model_class
 
 
 MODELS = ModelRegistry(

@@ -2,11 +2,11 @@
 
 Rules are mined on a graph (`rules.named`) and kept with the names they mention, so a fitted rulebook answers on any
 graph that shares names with the one it was mined on, such as the same graph grown. Without rules of its own, the model
-mines those of the graph it is asked about. Either way, relabelling a graph relabels the rules and changes no score.
+mines those of the given graph. Either way, relabelling a graph relabels the rules and changes no score.
 
 The confidences of the five best rules that fire are combined by noisy-or; ties are broken by the rules after them, then
-by how common the candidate is. A fact is never used to predict itself: no path leads through it, and where it is known
-the counts of a rule leave it out.
+by the candidate's popularity. A fact is never used to predict itself: no path leads through it, and the counts of a
+rule leave it out.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from anykg.rules.kernels.named_queries import Rules, score_queries
 from anykg.rules.named import Mining, NamedRules, mine_named
 
 CHUNK = 32
-"""Queries that a thread scores with one set of buffers."""
+"""Queries scored per task, with one set of buffers."""
 TIE_BREAK = 1e-3
-"""Weight of the rules after the best five, and of how common a candidate is."""
+"""Weight of the rules after the best five, and of the candidate's popularity."""
 FLOOR = 1e-4
 """-log(1 - p) of a candidate for which no rule fires."""
 
@@ -148,8 +148,8 @@ class Rulebook(LinkPredictor):
     def encode(self, graph: KnowledgeGraph, seed: int = 0) -> EncodedRules:
         adjacent = adjacency(graph)
         items = item_index(graph, adjacent)
-        found = self.rules(graph, seed)
-        return EncodedRules(graph, adjacent, items, _bind(found, items, graph, self.config.prior))
+        rules = self.rules(graph, seed)
+        return EncodedRules(graph, adjacent, items, _bind(rules, items, graph, self.config.prior))
 
     def score_tails(
         self, encoded: EncodedRules, heads: Tensor, relations: Tensor, candidates: Tensor | None = None
@@ -203,7 +203,7 @@ def fit_rulebook(
     progress: Progress | None = None,
     config: RulebookConfig = RulebookConfig(),  # noqa: B008 - frozen
 ) -> Rulebook:
-    """Mine the rules of a graph for about so many seconds and keep them with their names."""
+    """Mine the rules of a graph for about `seconds` and keep them with their names."""
     return Rulebook.of(mine_named(graph, config, seconds=seconds, seed=seed, progress=progress), graph, config)
 
 
@@ -238,11 +238,11 @@ def _bind(found: NamedRules, items: Items, graph: KnowledgeGraph, prior: float) 
 
 
 def _item(keys: np.ndarray, relations: np.ndarray, tails: np.ndarray, n: int, attributes: int) -> np.ndarray:
-    """Numbers of attributes; NONE for one that no entity of the graph has."""
-    wanted = relations.astype(np.int64) * n + tails
-    place = np.minimum(np.searchsorted(keys, wanted), max(len(keys) - 1, 0))
-    found = np.where(keys[place] == wanted, place, NONE) if len(keys) else np.full(len(wanted), NONE)
-    result: np.ndarray = np.where(tails == NONE, attributes + relations, found)
+    """Indices of attributes; NONE for one that no entity of the graph has."""
+    item_keys = relations.astype(np.int64) * n + tails
+    index = np.minimum(np.searchsorted(keys, item_keys), max(len(keys) - 1, 0))
+    position = np.where(keys[index] == item_keys, index, NONE) if len(keys) else np.full(len(item_keys), NONE)
+    result: np.ndarray = np.where(tails == NONE, attributes + relations, position)
     return result
 
 
@@ -270,7 +270,7 @@ def _unpacked(packed: np.ndarray) -> list[pl.Series]:
 
 
 def _ids(vocabulary: Vocabulary, names: pl.Series) -> np.ndarray:
-    """Ids of names, NONE for those that are not there."""
+    """Ids of names, NONE for unknown ones."""
     table = pl.DataFrame({"name": vocabulary.names, "id": np.arange(len(vocabulary), dtype=np.int32)})
-    found = pl.DataFrame({"name": names}).join(table, on="name", how="left", maintain_order="left")["id"]
-    return found.fill_null(NONE).to_numpy().astype(np.int32)
+    ids = pl.DataFrame({"name": names}).join(table, on="name", how="left", maintain_order="left")["id"]
+    return ids.fill_null(NONE).to_numpy().astype(np.int32)

@@ -1,11 +1,11 @@
-"""What a graph says of its relations as a model: does an entity fit an end of a relation, and is the direction right?
+"""The schema of a graph as a model: whether entities fit the ends of a relation, and whether the direction is right.
 
 score(h, r, t) = log P(r) + log P(h | head of r) + log P(t | tail of r) + log P(direction | r), in this graph's terms:
 
 - An end of a relation repeats its entities or takes new ones, at the rate it does in the graph. So a relation that has
   one head for each tail does not take a tail twice.
-- Entities new to an end are told apart by naive Bayes over the other ends they take part in and their common
-  attributes (types, where there are any), at a temperature chosen by the likelihood of the entities known there.
+- Entities new to an end are scored by naive Bayes over the other ends they take part in and their common attributes
+  (such as types), at a temperature chosen by the likelihood of the entities known there.
 - Direction: how often facts of r are known in both directions, or join an entity to itself. So a one-way relation is
   not answered backwards.
 
@@ -28,7 +28,7 @@ from anykg.models.recipe import Recipe
 
 TEMPERATURES = (1.0, 1.5, 2.0, 3.0, 5.0, 8.0, 12.0)
 TRIED = 60
-"""Ends on which the temperature is chosen."""
+"""Number of ends on which the temperature is chosen."""
 MOST_ATTRIBUTES = 2000
 CACHED = 1 << 28
 """Bytes of likelihoods kept."""
@@ -39,7 +39,7 @@ class SchemaConfig:
     """Settings of naive Bayes."""
 
     smoothing: float = 2.0
-    """Entities' worth of prior at every end."""
+    """Pseudo-count of entities at every end."""
     attribute_share: float = 0.002
     """Share of all entities (and at least 20) that must have an attribute for it to count."""
 
@@ -72,7 +72,7 @@ class EncodedSchema:
         return self.graph.num_relations
 
     def evidence(self, end: int) -> np.ndarray:
-        """Log-likelihood ratio [N] of taking part in an end, by what else is known of an entity."""
+        """Log-likelihood ratio [N] of occurring at an end, given the other facts of an entity."""
         at = self.features[:, [end]].nonzero()[0]
         share = np.asarray(self.features[at].sum(0)).reshape(-1)
         given = (share + self.smoothing * self.common) / (len(at) + self.smoothing)
@@ -94,10 +94,10 @@ class EncodedSchema:
     def known(self, entities: np.ndarray, ends: np.ndarray) -> np.ndarray:
         """Facts of entities at ends."""
         wanted = entities.astype(np.int64) * (2 * self.num_relations) + ends
-        place = np.minimum(np.searchsorted(self.keys, wanted), max(len(self.keys) - 1, 0))
+        index = np.minimum(np.searchsorted(self.keys, wanted), max(len(self.keys) - 1, 0))
         if not len(self.keys):
             return np.zeros(wanted.shape, np.int64)
-        return np.where(self.keys[place] == wanted, self.members[place], 0)
+        return np.where(self.keys[index] == wanted, self.members[index], 0)
 
     def fits(self, entities: np.ndarray, end: int, own: np.ndarray | int = 0) -> np.ndarray:
         """Log-probability of entities at an end; `own` facts at it are left out."""
@@ -109,7 +109,7 @@ class EncodedSchema:
 
 
 class SchemaModel(LinkPredictor):
-    """Ends and directions."""
+    """Scores by fit at the ends and by direction."""
 
     Config = SchemaConfig
     config: SchemaConfig
@@ -162,7 +162,7 @@ class SchemaModel(LinkPredictor):
         known, reverse = graph.answers(asked, kinds), graph.answers(asked, (kinds + r) % (2 * r))
         rows = np.concatenate([known.rows, reverse.rows, np.arange(len(asked))])
         tails = np.concatenate([known.values, reverse.values, asked]).astype(np.int64)
-        special = np.unique(rows * encoded.num_entities + tails)  # known, backwards, or from an entity to itself
+        special = np.unique(rows * encoded.num_entities + tails)  # known in the opposite direction, or a loop
         rows, tails = special // encoded.num_entities, special % encoded.num_entities
         scores[rows, tails] = self._scores(encoded, np.stack([asked[rows], kinds[rows], tails], axis=1))
         return torch.from_numpy(scores).to(heads.device)
@@ -185,7 +185,7 @@ class SchemaModel(LinkPredictor):
         return result
 
     def direction(self, encoded: EncodedSchema, triplets: np.ndarray) -> np.ndarray:
-        """Log-probability [B] of the relations of triplets [B, 3] and of what is known of them backwards."""
+        """Log-probability [B] of the relations of triplets [B, 3] and of their opposite directions."""
         backwards = encoded.graph.contains(triplets[:, ::-1])
         kind = np.where(triplets[:, 0] == triplets[:, 2], 2, backwards.astype(np.int64))
         values = self._direction(encoded, triplets[:, 1] % encoded.num_relations)
@@ -193,7 +193,7 @@ class SchemaModel(LinkPredictor):
         return result
 
     def _direction(self, encoded: EncodedSchema, relations: np.ndarray) -> np.ndarray:
-        """[B, 3]: log-probability of a relation and of a fact that is not known backwards, that is, and of a loop."""
+        """[B, 3]: log-probability of a relation and a fact with unknown opposite, with known opposite, or a loop."""
         facts, loops, mutual = (
             part[relations] for part in (encoded.counts.facts, encoded.counts.loops, encoded.counts.mutual)
         )
@@ -210,12 +210,14 @@ def _attributes(graph: KnowledgeGraph, share: float) -> sp.csr_array:
     """[N, A]: attributes (relation, entity) that many entities have."""
     triplets = graph.with_inverses().astype(np.int64)
     n = max(graph.num_entities, 1)
-    attributes, place, counts = np.unique(triplets[:, 1] * n + triplets[:, 2], return_inverse=True, return_counts=True)
+    attributes, inverse, counts = np.unique(
+        triplets[:, 1] * n + triplets[:, 2], return_inverse=True, return_counts=True
+    )
     least = max(20.0, share * n)
     if len(attributes) > MOST_ATTRIBUTES:
         least = max(least, float(np.partition(counts, -MOST_ATTRIBUTES)[-MOST_ATTRIBUTES]))
     number = np.cumsum(counts >= least) - 1
-    column = place.reshape(-1)
+    column = inverse.reshape(-1)
     keep = counts[column] >= least
     rows, columns = triplets[keep, 0], number[column[keep]]
     shape = (graph.num_entities, int((counts >= least).sum()))
@@ -223,7 +225,7 @@ def _attributes(graph: KnowledgeGraph, share: float) -> sp.csr_array:
 
 
 def _temperature(encoded: EncodedSchema) -> float:
-    """The temperature under which the entities of the largest ends are likeliest."""
+    """The temperature that maximises the likelihood of the entities at the largest ends."""
     ends = np.argsort(-encoded.sizes, kind="stable")[:TRIED]
     totals = np.zeros(len(TEMPERATURES))
     for end in ends[encoded.sizes[ends] > 1]:

@@ -1,7 +1,7 @@
 """Vectors of L floats as values inside numba kernels.
 
-The compiler's own vectoriser gives up where two arrays might overlap, which every in-place update looks like. Here a
-kernel says what is a vector: `load` L neighbouring floats of a flat float32 array, compute, `store`. LLVM maps <L x
+The compiler's own vectoriser gives up if two arrays might overlap, as in every in-place update. Here a kernel states
+what is a vector: `load` L neighbouring floats of a flat float32 array, compute, `store`. LLVM maps <L x
 float> to whatever registers the processor has, so nothing here depends on it. L must be a compile-time constant.
 """
 
@@ -156,7 +156,7 @@ def _selecting(predicate: str) -> Any:
     return operation
 
 
-larger = _selecting(">")  # NaN on the left stays NaN, so that a broken model is seen
+larger = _selecting(">")  # NaN on the left is propagated, so that a broken model is noticed
 smaller = _selecting("<")
 
 
@@ -230,7 +230,7 @@ def width_of(typing: Any, value: Any) -> Any:
 
 @intrinsic
 def prefetch_like(typing: Any, array: Any, offset: Any, other: Any) -> Any:
-    """Begin to bring what `load_like` would read into the core's cache."""
+    """Prefetch what `load_like` would read into the cache."""
 
     def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         data = context.make_array(signature.args[0])(context, builder, arguments[0]).data

@@ -130,7 +130,7 @@ def _from_hub(name: str) -> Path:
         ) from error
     try:
         return Path(snapshot_download(name, allow_patterns=[MODEL_FILE, WEIGHTS_FILE]))
-    except Exception as error:  # the hub's errors have no base of their own
+    except Exception as error:  # the hub's errors have no common base class
         raise CheckpointError(
             f"{name}: there is no such folder, and the hub did not provide it ({first_line(error)})."
         ) from error

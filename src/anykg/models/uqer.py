@@ -1,4 +1,4 @@
-"""UQER clauses as a model: a logistic score over what a fixed set of clauses says about a triplet.
+"""UQER clauses as a model: a logistic score over the evidence of a fixed set of clauses for a triplet.
 
 The clauses name no entity and no relation (`rules.shapes`, `rules.evidence`), so one weight for each, learnt on one
 graph, applies to any other: about 200 numbers, and every score is a sum of readable terms. The model is exactly double
@@ -22,12 +22,12 @@ from anykg.models.recipe import Recipe
 from anykg.rules.evidence import Feature, evidence, features
 
 ROWS = 1 << 16
-"""Triplets whose evidence is held at a time."""
+"""Triplets whose evidence is held in memory at a time."""
 
 
 @dataclass(frozen=True)
 class UQERConfig:
-    """Which clauses, and what is read of them."""
+    """Which clauses are used, and which features of them."""
 
     length: int = 3
     """Longest path in a clause, 1 to 3."""
@@ -76,8 +76,8 @@ class UQER(LinkPredictor):
     def evidence(self, graph: KnowledgeGraph, triplets: Tensor) -> Tensor:
         """[B, F] on triplets [B, 3]."""
         graded = self.config.evidence == "graded"
-        found = evidence(graph, triplets.cpu().numpy(), length=self.config.length, graded=graded)
-        return torch.from_numpy(found).to(self.weight)
+        features = evidence(graph, triplets.cpu().numpy(), length=self.config.length, graded=graded)
+        return torch.from_numpy(features).to(self.weight)
 
     def score_triplets(self, encoded: EncodedGraph, triplets: Tensor) -> Tensor:
         parts = [

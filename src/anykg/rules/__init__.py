@@ -1,4 +1,4 @@
-"""Rules over any entities and relations: parse, match, mine, apply.
+"""Rules over any entities and relations: parsing, matching, mining and applying them.
 
 `anykg.rules(graph)` mines the rules of a graph: the package is callable, because it shares its name with that verb of
 the public API (see `anykg.answers.rules`).

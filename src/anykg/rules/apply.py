@@ -1,4 +1,4 @@
-"""Predict with rules alone: every triplet that some of them imply and that is not known, most confident first.
+"""Predict with rules alone: the unknown triplets that they imply, most confident first.
 
 Rules are clauses over any relations, or clauses whose relations are named. A triplet's confidence is that of the best
 rule that implies it, as measured where the rule was mined; ties are broken by the next best rules. Nothing is learnt.
@@ -21,7 +21,7 @@ from anykg.rules.match import groundings, implied
 from anykg.rules.shapes import path_steps
 
 MOST = 20_000_000
-"""Triplets that one rule may imply."""
+"""Upper bound on the triplets implied by one rule."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,8 @@ def apply(rules: Sequence[Applied], graph: KnowledgeGraph, *, k: int = 20, progr
     """
     parts, which = [np.empty((0, 3), np.int64)], [np.empty(0, np.int64)]
     for number, rule in enumerate(rules):
-        found = implied(rule.clause, graph) if rule.relations is None else _implied_by_name(rule, graph)
-        parts.append(found[~graph.contains(found)])
+        implied_triplets = implied(rule.clause, graph) if rule.relations is None else _implied_by_name(rule, graph)
+        parts.append(implied_triplets[~graph.contains(implied_triplets)])
         which.append(np.full(len(parts[-1]), number))
         progress(number + 1, len(rules))
     triplets, row = np.unique(np.concatenate(parts), axis=0, return_inverse=True)
@@ -69,7 +69,7 @@ def apply(rules: Sequence[Applied], graph: KnowledgeGraph, *, k: int = 20, progr
 
 
 def facts_by_name(graph: KnowledgeGraph, facts: np.ndarray) -> list[tuple[str, str, str]]:
-    """Facts [L, 3] with the names of what they are about."""
+    """Facts [L, 3] as text, by name."""
     return [(graph.entities.label(h), graph.relations.label(r), graph.entities.label(t)) for h, r, t in facts]
 
 
@@ -94,8 +94,8 @@ def _implied_by_name(rule: Applied, graph: KnowledgeGraph) -> np.ndarray:
 def _because(rule: Applied, graph: KnowledgeGraph, triplet: np.ndarray) -> str:
     head, relation, tail = (int(part) for part in triplet)
     if rule.relations is None:
-        found = groundings(rule.clause, graph, (head, relation, tail), limit=1)
-        facts = found[0].facts(rule.clause) if found else np.empty((0, 3), np.int64)
+        matches = groundings(rule.clause, graph, (head, relation, tail), limit=1)
+        facts = matches[0].facts(rule.clause) if matches else np.empty((0, 3), np.int64)
     else:
         facts = _one_path(graph, _steps(rule, graph.num_relations).tolist(), head, tail)
     return " & ".join(f"({h}, {r}, {t})" for h, r, t in facts_by_name(graph, facts))
@@ -117,7 +117,7 @@ def _one_path(graph: KnowledgeGraph, steps: list[int], head: int, tail: int) -> 
                 return [(at, left[0], entity), *rest]
         return None
 
-    found = np.array(search(head, wanted, (head,)) or np.empty((0, 3)), np.int64).reshape(-1, 3)
-    turned = found[:, 1] >= graph.num_relations
-    found[turned] = graph.inverted(found[turned])
-    return found
+    path = np.array(search(head, wanted, (head,)) or np.empty((0, 3)), np.int64).reshape(-1, 3)
+    turned = path[:, 1] >= graph.num_relations
+    path[turned] = graph.inverted(path[turned])
+    return path

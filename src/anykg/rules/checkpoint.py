@@ -1,7 +1,8 @@
-"""The counts of a long mining in a file, so that it goes on where it was interrupted.
+"""A checkpoint of mining: counts in a file, from which an interrupted run resumes.
 
-The work is in named parts, each a sum of counts [shapes, 3] over heads in a fixed order; the file says of each how many
-heads are done and their sum. It belongs to one graph, seed and sample of heads; one that does not fit is ignored.
+The work consists of named parts, each a sum of counts [shapes, 3] over heads in a fixed order; the file holds the
+number of heads done and the sum for each. It belongs to one graph, seed and sample of heads; a file of another run is
+ignored.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from anykg.progress import Progress
 logger = logging.getLogger("anykg")
 FORMAT = 1
 SECONDS = 5.0
-"""Time between two writes."""
+"""Seconds between two writes."""
 
 
 class Checkpoint:
-    """How far each part is; tells progress in heads over all parts."""
+    """The state of each part; reports progress in heads over all parts."""
 
     def __init__(self, path: Path | None, owner: Sequence[Any], progress: Progress | None, total: int) -> None:
         """Read the file, if it was written for the same `owner`; None keeps nothing."""
@@ -44,7 +45,7 @@ class Checkpoint:
                     for name, part in content["parts"].items()
                 }
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            logger.info("%s cannot be used, so mining starts anew (%r).", path, error)
+            logger.info("%s cannot be used, so mining starts over (%r).", path, error)
 
     def part(self, name: str, shapes: int) -> tuple[int, np.ndarray]:
         """The heads done and their counts [shapes, 3]."""
@@ -53,14 +54,14 @@ class Checkpoint:
         return done, counts
 
     def keep(self, name: str, done: int, counts: np.ndarray) -> None:
-        """Note how far a part is; the file follows now and then."""
+        """Record the state of a part; the file is written now and then."""
         self.parts[name] = done, counts
         self._tell(name, done)
         if time.monotonic() - self.written > SECONDS:
             self.write()
 
     def write(self) -> None:
-        """Write the file, whole or not at all; mining does not fail if there is no room for it."""
+        """Write the file atomically; mining continues if it cannot be written."""
         self.written = time.monotonic()
         if self.path is None:
             return
@@ -72,7 +73,7 @@ class Checkpoint:
             self.path = None
 
     def remove(self) -> None:
-        """Remove the file: all is done."""
+        """Remove the file when mining is complete."""
         if self.path is not None:
             self.path.unlink(missing_ok=True)
 

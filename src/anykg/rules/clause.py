@@ -27,7 +27,7 @@ MOST_ORDERS = 1_000_000
 
 
 class ClauseError(InputError):
-    """A clause that cannot be read or is not valid."""
+    """A clause that cannot be parsed or is not valid."""
 
 
 class Atom(NamedTuple):
@@ -77,7 +77,7 @@ class Clause:
 
     @property
     def is_tautology(self) -> bool:
-        """The head is one of its own conditions."""
+        """Whether the head is one of the atoms of the body."""
         return self.head in self.body
 
     def __str__(self) -> str:
@@ -102,15 +102,15 @@ class Clause:
         return Clause(best, self.attribute)
 
     def tensor(self) -> np.ndarray:
-        """B [M, K, M] of the definition, bool."""
-        found = np.zeros((self.num_entities, self.num_relations, self.num_entities), bool)
+        """The tensor B [M, K, M] of the definition, bool."""
+        tensor = np.zeros((self.num_entities, self.num_relations, self.num_entities), bool)
         for atom in self.body:
-            found[atom] = True
-        return found
+            tensor[atom] = True
+        return tensor
 
     @classmethod
     def from_tensor(cls, tensor: np.ndarray, *, attribute: bool = False) -> Clause:
-        """The clause of B [M, K, M]; refused where a variable occurs nowhere."""
+        """The clause of a tensor B [M, K, M], in which every variable must occur."""
         tensor = np.asarray(tensor, bool)
         if tensor.ndim != 3 or tensor.shape[0] != tensor.shape[2] or min(tensor.shape, default=0) < 1:
             raise ClauseError(f"Expected a tensor of shape [M, K, M], found {list(tensor.shape)}.")
@@ -125,7 +125,7 @@ class Clause:
 
 
 def parse(text: str) -> Clause:
-    """Read `(E1, C2, E3) & (E3, C1, E2) => (E1, C1, E2)`; any names will do, and are numbered from the head on.
+    """Parse `(E1, C2, E3) & (E3, C1, E2) => (E1, C1, E2)`; variables may have any names, numbered from the head on.
 
     >>> str(parse("(x, knows, y) & (y, in, z) => (x, in, z)"))
     '(E1, C2, E3) & (E3, C1, E2) => (E1, C1, E2)'
@@ -149,25 +149,25 @@ def _atoms(text: str, whole: str) -> list[tuple[str, str, str]]:
     """The atoms of `(a, b, c) & (d, e, f)`."""
     if not text.strip():
         return []
-    found = []
+    atoms = []
     for part in text.split(_AND):
         match = _ATOM.fullmatch(part.strip())
         if match is None:
             raise ClauseError(f"{whole!r}: expected (ENTITY, RELATION, ENTITY), found {part.strip()!r}.")
-        found.append((match[1], match[2], match[3]))
-    return found
+        atoms.append((match[1], match[2], match[3]))
+    return atoms
 
 
-def _names(atoms: Sequence[tuple[str, str, str]], places: tuple[int, ...]) -> dict[str, int]:
-    """Numbers of the names at `places`, by first appearance; E1, E2, .. and C1, C2, .. keep their own.
+def _names(atoms: Sequence[tuple[str, str, str]], columns: tuple[int, ...]) -> dict[str, int]:
+    """Numbers of the names at `columns`, by first appearance; E1, E2, .. and C1, C2, .. keep their own.
 
-    So what `str` printed reads back as it was.
+    So parsing the output of `str` gives the same clause.
     """
-    seen = list(dict.fromkeys(atom[place] for atom in atoms for place in places))
-    letter = "C" if places == (1,) else "E"
+    seen = list(dict.fromkeys(atom[column] for atom in atoms for column in columns))
+    letter = "C" if columns == (1,) else "E"
     matches = [re.fullmatch(rf"{letter}([1-9][0-9]*)", name) for name in seen]
     own = {name: int(match[1]) - 1 for name, match in zip(seen, matches, strict=True) if match}
-    of_head = [own.get(atoms[0][place]) for place in places]
+    of_head = [own.get(atoms[0][column]) for column in columns]
     if len(own) == len(seen) and of_head in ([0], [0, 0], [0, 1]):
         return own
     return {name: number for number, name in enumerate(seen)}

@@ -1,14 +1,14 @@
-"""What clauses say about triplets, as numbers: the evidence a weighted set of clauses scores with.
+"""Features of triplets derived from clauses: the evidence that a weighted set of clauses scores with.
 
-Of each clause, for triplets [B, 3] -> float32 [B, F] (see `features` for what the columns are):
+triplets [B, 3] -> float32 [B, F]; `features` lists the columns. For each clause:
 - path: log(1 + the number of its groundings).
-- repeat: the clause says that the same kind of path goes with the same relation elsewhere. The share of the pairs
-  joined by it that have the relation, for the best path found, the triplet asked about left out.
+- repeat: the same kind of path occurs with the same relation elsewhere. The share of the pairs joined by it that have
+  the relation, for the best path found, with the triplet in question left out.
 - half-link: log(1 + the number of its groundings), and whether both ends have one.
-- role: E1 (or E2) has another relation that entities with C1 at this end have. The share of the entities with it that
-  do, for the best such relation; and the mean over all relations the entity has.
-- attribute: C1 is an attribute of other entities, log(1 + their number); and whether an attribute is asked about. Path
-  and other clauses about two entities say nothing then.
+- role: E1 (or E2) has another relation, which goes together with C1 at this end. The share of the entities with it that
+  have C1, for the best such relation; and the mean over all relations of the entity.
+- attribute: C1 is an attribute of other entities, log(1 + their number); and whether the triplet is an attribute. Path
+  and other clauses about two entities are 0 then.
 With `graded` off only path, half-link and attribute clauses: 1 where one implies the triplet, else 0.
 Triplets that a renaming of entities and relations maps onto each other have equal evidence.
 """
@@ -47,7 +47,7 @@ class Feature(NamedTuple):
 
     clause: Clause
     measure: str
-    """What is measured of the clause's matches."""
+    """The statistic of the clause's matches."""
 
 
 @cache
@@ -86,56 +86,56 @@ def evidence(graph: KnowledgeGraph, triplets: np.ndarray, *, length: int = LONGE
 def _evidence(graph: KnowledgeGraph, triplets: np.ndarray, turned: bool, length: int, graded: bool) -> np.ndarray:
     heads, relations, tails = triplets.T
     links, known = heads != tails, graph.contains(triplets)
-    place = {feature: column for column, feature in enumerate(features(length, graded))}
-    out = np.zeros((len(triplets), len(place)), np.float32)
+    column_of = {feature: column for column, feature in enumerate(features(length, graded))}
+    out = np.zeros((len(triplets), len(column_of)), np.float32)
     first = tails if turned else heads
     rows = np.argsort(first, kind="stable")
     rows = rows[links[rows]]
-    found = np.zeros((len(rows), len(place)), np.float32)
+    path_features = np.zeros((len(rows), len(column_of)), np.float32)
     asked = Asked(
         first[rows], relations[rows], (heads if turned else tails)[rows], known[rows].astype(np.int64), turned
     )
     rules = [_rules(graph, steps, graded) for steps in (1, 2)]
     sizes = (graph.num_entities, graph.num_relations)
-    path_evidence(graph.derive(_index), sizes, length, asked, *rules, _columns(length, graded), found)
-    out[rows] = found
+    path_evidence(graph.derive(_index), sizes, length, asked, *rules, _columns(length, graded), path_features)
+    out[rows] = path_features
     measure = "groundings" if graded else "implied"
     for clause, end, entities in zip(HALF_LINKS, (0, 2), (heads, tails), strict=True):
         found_links = graph.derive(_links, end).of(entities * graph.num_relations + relations)
-        out[:, place[Feature(clause, measure)]] = (found_links - known) * links
+        out[:, column_of[Feature(clause, measure)]] = (found_links - known) * links
     attributes = graph.derive(_attributes)[relations] - known
-    out[:, place[Feature(ELSEWHERE, measure)]] = attributes * ~links
+    out[:, column_of[Feature(ELSEWHERE, measure)]] = attributes * ~links
     if not graded:
         return (out > 0).astype(np.float32)
-    both = [place[Feature(clause, measure)] for clause in HALF_LINKS]
-    out[:, place[Feature(BOTH_ENDS, "implied")]] = (out[:, both] > 0).all(1)
-    numbers = [column for feature, column in place.items() if feature.measure == "groundings"]
+    both = [column_of[Feature(clause, measure)] for clause in HALF_LINKS]
+    out[:, column_of[Feature(BOTH_ENDS, "implied")]] = (out[:, both] > 0).all(1)
+    numbers = [column for feature, column in column_of.items() if feature.measure == "groundings"]
     out[:, numbers] = np.log1p(out[:, numbers])
-    out[:, place[Feature(ELSEWHERE, "asked")]] = ~links
+    out[:, column_of[Feature(ELSEWHERE, "asked")]] = ~links
     roles = graph.derive(_roles)
     for at_tail, entities, clauses in ((False, heads, ROLES[:2]), (True, tails, ROLES[2:])):
         share = role_evidence(*roles, entities, relations, at_tail) * links[:, None]  # [B, 3]
-        out[:, place[Feature(clauses[0], "best share")]] = share[:, 0]
-        out[:, place[Feature(clauses[1], "best share")]] = share[:, 1]
-        out[:, place[Feature(clauses[0], "mean share")]] = share[:, 2]
+        out[:, column_of[Feature(clauses[0], "best share")]] = share[:, 0]
+        out[:, column_of[Feature(clauses[1], "best share")]] = share[:, 1]
+        out[:, column_of[Feature(clauses[0], "mean share")]] = share[:, 2]
     return out
 
 
 @cache
 def _columns(length: int, graded: bool) -> Columns:
-    """Where the kernel puts the evidence of each shape."""
-    place = {feature: column for column, feature in enumerate(features(length, graded))}
+    """The output column of each shape, as the kernel takes them."""
+    column_of = {feature: column for column, feature in enumerate(features(length, graded))}
     columns = Columns(*(np.full((LONGEST, num_shapes(LONGEST)), -1, np.int64) for _ in range(2)))
     for steps in range(1, length + 1):
         for number, clause in path_clauses(steps).items():
-            columns.groundings[steps - 1, number] = place[Feature(clause, "groundings" if graded else "implied")]
+            columns.groundings[steps - 1, number] = column_of[Feature(clause, "groundings" if graded else "implied")]
             if graded and steps <= LONGEST_REPEAT:
-                columns.shares[steps - 1, number] = place[Feature(repeated(clause), "best share")]
+                columns.shares[steps - 1, number] = column_of[Feature(repeated(clause), "best share")]
     return columns
 
 
 def _rules(graph: KnowledgeGraph, length: int, graded: bool) -> Rules:
-    """The graph's rules; none where shares are not asked for."""
+    """The rules of the graph; empty unless `graded`."""
     if not graded:
         empty = np.zeros(0, np.int64)
         return Rules(empty, empty, empty, empty)
@@ -148,13 +148,13 @@ def _index(graph: KnowledgeGraph) -> FactIndex:
 
 
 class _Counts(NamedTuple):
-    """How often keys occur."""
+    """Counts of keys."""
 
     keys: np.ndarray  # sorted, each once
     counts: np.ndarray
 
     def of(self, keys: np.ndarray) -> np.ndarray:
-        """How often each of the keys occurs."""
+        """The count of each of the given keys."""
         at = find(self.keys, keys)
         return np.where(at >= 0, self.counts[at], 0) if len(self.keys) else np.zeros(len(keys), np.int64)
 

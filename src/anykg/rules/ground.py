@@ -17,7 +17,7 @@ from anykg.rules.kernels.tables import ground_paths
 from anykg.rules.shapes import path_clauses, path_number
 
 CHUNK = 2048
-"""Heads that are counted before their supports are added up."""
+"""Heads counted per chunk, before supports are summed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +33,7 @@ class GroundRules:
 
     @property
     def body_of(self) -> np.ndarray:
-        """The body's number of each rule [P]."""
+        """The number of each rule's body [P]."""
         return np.repeat(np.arange(len(self.bodies)), np.diff(self.offsets))
 
     def relations(self, rule: int) -> tuple[int, tuple[int, ...]]:
@@ -81,12 +81,12 @@ class Grounded:
 
     @property
     def head_coverage(self) -> float:
-        """The part of the head relation's facts that is implied."""
+        """The share of the head relation's facts that are implied."""
         return self.support / self.facts if self.facts else 0.0
 
     @property
     def confidence(self) -> float:
-        """The part of the body's pairs that have the head's relation."""
+        """The share of the body's pairs that have the head's relation."""
         return self.support / self.body if self.body else 0.0
 
     @property
@@ -109,23 +109,23 @@ def rule_table(graph: KnowledgeGraph, length: int) -> GroundRules:
 def best_groundings(
     graph: KnowledgeGraph, length: int, *, min_support: int = 10, count: int | None = 50
 ) -> list[Grounded]:
-    """The rules with paths of up to `length` (at most 2) steps, best confidence under partial completeness first."""
+    """The rules with paths of up to `length` (at most 2) steps, by falling PCA confidence."""
     links = graph.triplets[graph.triplets[:, 0] != graph.triplets[:, 2]]
     facts = np.bincount(links[:, 1], minlength=graph.num_relations)
-    found = []
+    best = []
     for steps in range(1, min(length, 2) + 1):
         rules = rule_table(graph, steps)
         good = np.flatnonzero(rules.support >= min_support)
         partial = _partial(graph, rules, good)
         body_of = rules.body_of
         order = np.argsort(-rules.support[good] / partial, kind="stable")[:count]
-        for place in order:
-            rule = int(good[place])
+        for index in order:
+            rule = int(good[index])
             clause, relations = rules.shape(rule)
             body, support = int(rules.bodies[body_of[rule]]), int(rules.support[rule])
-            found.append(Grounded(clause, relations, body, support, int(partial[place]), int(facts[relations[0]])))
-    found.sort(key=lambda g: (-g.pca_confidence, -g.support, str(g.clause), g.relations))
-    return found[:count]
+            best.append(Grounded(clause, relations, body, support, int(partial[index]), int(facts[relations[0]])))
+    best.sort(key=lambda g: (-g.pca_confidence, -g.support, str(g.clause), g.relations))
+    return best[:count]
 
 
 def _rule_table(graph: KnowledgeGraph, length: int) -> GroundRules:
@@ -135,18 +135,18 @@ def _rule_table(graph: KnowledgeGraph, length: int) -> GroundRules:
     keys, support = np.empty(0, np.int64), np.empty(0, np.int64)
     for first in range(0, graph.num_entities, CHUNK):
         starts = np.arange(first, min(first + CHUNK, graph.num_entities))
-        more, found = ground_paths(index, sizes, length, starts)
+        more, new_keys = ground_paths(index, sizes, length, starts)
         bodies += more
-        unique, counts = np.unique(found, return_counts=True)
-        keys, place = np.unique(np.concatenate([keys, unique]), return_inverse=True)
-        support = np.bincount(place, np.concatenate([support, counts]), len(keys)).astype(np.int64)
+        unique, counts = np.unique(new_keys, return_counts=True)
+        keys, inverse = np.unique(np.concatenate([keys, unique]), return_inverse=True)
+        support = np.bincount(inverse, np.concatenate([support, counts]), len(keys)).astype(np.int64)
     r = max(graph.num_relations, 1)
     offsets = np.searchsorted(keys, np.arange(len(bodies) + 1) * r)
     return GroundRules(length, graph.num_relations, bodies, offsets, keys % r, support)
 
 
 def _partial(graph: KnowledgeGraph, rules: GroundRules, wanted: np.ndarray) -> np.ndarray:
-    """Of each wanted rule, the pairs of its body whose E1 has a fact of its head's relation [len(wanted)]."""
+    """The number of pairs of each wanted rule's body whose E1 has a fact of the head's relation [len(wanted)]."""
     body_of, partial = rules.body_of[wanted], np.empty(len(wanted), np.int64)
     sizes = (graph.num_entities, graph.num_relations)
     index = fact_index(graph.triplets, *sizes)

@@ -19,11 +19,11 @@ from anykg.rules.kernels import matching
 from anykg.rules.kernels.matching import FactIndex
 
 CHUNK = 1 << 16
-"""Matches that are read at a time."""
+"""Matches read per batch."""
 EXAMPLES = 8
-"""Matches of a body's other part that are tried before a candidate is asked about on its own."""
+"""Matches of a body's other part that are tried before a candidate is matched on its own."""
 MOST_IMPLIED = 50_000_000
-"""A clause that implies more triplets than this is not written out."""
+"""Upper bound on the triplets that `implied` lists."""
 
 
 class Grounding(NamedTuple):
@@ -33,7 +33,7 @@ class Grounding(NamedTuple):
     relations: tuple[int, ...]  # [K]
 
     def facts(self, clause: Clause) -> np.ndarray:
-        """The observed facts [L, 3] the body stands for."""
+        """The observed facts [L, 3] that the body is matched to."""
         rows = [(self.entities[a.head], self.relations[a.relation], self.entities[a.tail]) for a in clause.body]
         return np.array(rows, np.int64).reshape(-1, 3)
 
@@ -42,16 +42,16 @@ def is_implied(clause: Clause, graph: KnowledgeGraph, triplets: np.ndarray) -> n
     """Whether each triplet [B, 3] is implied, bool [B]; a relation r + R asks for (tail, r, head)."""
     triplets = np.asarray(triplets, np.int64).reshape(-1, 3)
     triplets = np.where(triplets[:, 1:2] < graph.num_relations, triplets, graph.inverted(triplets))
-    found: np.ndarray = (triplets[:, 0] == triplets[:, 2]) == clause.attribute
-    rows = np.flatnonzero(found)
+    result: np.ndarray = (triplets[:, 0] == triplets[:, 2]) == clause.attribute
+    rows = np.flatnonzero(result)
     given = np.full((len(rows), _width(clause)), matching.UNBOUND, np.int32)
     for column, variable in enumerate(_head_variables(clause)):
         given[:, variable] = triplets[rows, column]
     if clause.body:
         plan = _Pattern(clause.body, clause).plan(set(_head_variables(clause)))
         cursor = matching.start(plan, _width(clause))
-        found[rows] = matching.exist(graph.derive(_index), plan, clause.num_entities, cursor, given)
-    return found
+        result[rows] = matching.exist(graph.derive(_index), plan, clause.num_entities, cursor, given)
+    return result
 
 
 def groundings(
@@ -71,7 +71,7 @@ def groundings(
 
 
 def implied(clause: Clause, graph: KnowledgeGraph) -> np.ndarray:
-    """All implied triplets [P, 3], sorted; refused where they are more than MOST_IMPLIED."""
+    """All implied triplets [P, 3], sorted; raises an error if there are more than MOST_IMPLIED."""
     anchored, apart = _split(clause)
     if apart and {0, clause.head.tail} <= {v for atom in anchored for v in (atom.head, atom.tail)}:
         return _implied_in_parts(clause, graph, anchored, apart)
@@ -89,10 +89,10 @@ def _split(clause: Clause) -> tuple[list[Atom], list[Atom]]:
 
 
 def _implied_in_parts(clause: Clause, graph: KnowledgeGraph, anchored: list[Atom], apart: list[Atom]) -> np.ndarray:
-    """The part of the body apart from the head says which relations to look for, so it is matched first.
+    """Match the part of the body that is not connected to the head first: it says which relations to look for.
 
-    The entities and the relations of both parts must differ, but for relations they share: where no example of the
-    other part does, a candidate is asked about.
+    The entities and relations of both parts must differ, except for shared relations; a candidate for which no example
+    of the other part differs is matched on its own.
     """
     near = {atom.relation for atom in anchored} | {0}
     columns = [clause.num_entities + kind for kind in sorted(near & {atom.relation for atom in apart})]
@@ -104,7 +104,7 @@ def _implied_in_parts(clause: Clause, graph: KnowledgeGraph, anchored: list[Atom
         given = {column: int(examples[0, column]) for column in columns}
         for rows in mine.matches(graph, given):
             found = rows[:, list(head)].astype(np.int64)
-            if head[1] not in mine.variables and head[1] not in columns:  # C1 is nowhere: any relation may be meant
+            if head[1] not in mine.variables and head[1] not in columns:  # C1 does not occur: it can be any relation
                 found = np.repeat(found, graph.num_relations, axis=0)
                 found[:, 1] = np.tile(np.arange(graph.num_relations), len(rows))
                 unsure.append(found)
@@ -119,7 +119,7 @@ def _implied_in_parts(clause: Clause, graph: KnowledgeGraph, anchored: list[Atom
 
 
 def _meet(rows: np.ndarray, examples: np.ndarray, variables: slice | list[int]) -> np.ndarray:
-    """Whether one of the variables has the same value in a row as one of them has in an example: [C, examples]."""
+    """Whether a row and an example have a value of the variables in common: [C, examples]."""
     mine, theirs = rows[:, variables], examples[:, variables]
     same = (mine[:, :, None, None] == theirs[None, None]) & (mine != matching.UNBOUND)[:, :, None, None]
     met: np.ndarray = same.any((1, 3))  # [C, V, examples, V] -> [C, examples]
@@ -144,7 +144,7 @@ def _implied_at_once(clause: Clause, graph: KnowledgeGraph) -> np.ndarray:
     kinds = _kinds(clause)
     head, body = _head_variables(clause), _Pattern(clause.body, clause)
     free = [v for v in dict.fromkeys(head) if v not in body.variables]
-    # What a free variable must differ from has to be kept besides the head.
+    # Variables that a free variable must differ from are kept in addition to the head's.
     kept = sorted({v for v in body.variables if v in head or any(kinds[v] == kinds[f] for f in free)})
     rows = _distinct_matches(body, graph, kept, [sizes[kinds[v]] for v in kept], clause)
     columns = kept
@@ -155,20 +155,20 @@ def _implied_at_once(clause: Clause, graph: KnowledgeGraph) -> np.ndarray:
         needed = [v in head or any(kinds[v] == kinds[f] for f in later) for v in columns]
         columns = [v for v, keep in zip(columns, needed, strict=True) if keep]
         rows = np.unique(rows[:, needed], axis=0)
-    found: np.ndarray = rows[:, [columns.index(v) for v in head]].astype(np.int64)
-    return found[np.lexsort(found.T[::-1])]
+    triplets: np.ndarray = rows[:, [columns.index(v) for v in head]].astype(np.int64)
+    return triplets[np.lexsort(triplets.T[::-1])]
 
 
 def implied_reference(clause: Clause, graph: KnowledgeGraph) -> np.ndarray:
-    """`implied` by the definition: every assignment of every variable is tried."""
-    found = matching.matches_reference(
+    """`implied` by definition: tries every assignment of every variable."""
+    matches = matching.matches_reference(
         graph.triplets,
         np.array(clause.body, np.int64).reshape(-1, 3),
         clause.num_entities,
         clause.num_relations,
         (graph.num_entities, graph.num_relations),
     )
-    return np.unique(found[:, list(_head_variables(clause))].astype(np.int64), axis=0)
+    return np.unique(matches[:, list(_head_variables(clause))].astype(np.int64), axis=0)
 
 
 class _Pattern:
@@ -180,7 +180,7 @@ class _Pattern:
         self.variables = {v for atom in self.atoms for v in atom}
 
     def plan(self, bound: set[int]) -> np.ndarray:
-        """The order of the join [L, 5]: always the atom whose facts are fewest by what is bound already."""
+        """The order of the join [L, 5]: next is always the atom with the fewest facts given what is bound already."""
         left, steps = list(self.atoms), []
         while left:
             ways = {atom: _way(atom, bound) for atom in left}
@@ -192,7 +192,7 @@ class _Pattern:
         return np.array(steps, np.int64).reshape(-1, 5)
 
     def matches(self, graph: KnowledgeGraph, given: Mapping[int, int]) -> Iterator[np.ndarray]:
-        """Every match [C, V] with some variables given, in parts."""
+        """Yield every match [C, V] with some variables given, in batches."""
         if not self.atoms:
             yield np.full((1, self.width), matching.UNBOUND, np.int32)
             return
@@ -227,7 +227,7 @@ def _kinds(clause: Clause) -> list[int]:
 
 
 def _way(atom: tuple[int, int, int], bound: set[int]) -> tuple[int, int, int]:
-    """The order of the facts with the longest bound beginning, its length, and how narrow that is."""
+    """The order of the facts with the longest bound prefix, its length, and its selectivity."""
     prefixes = []
     for columns in matching.ORDERS:
         known = [atom[column] in bound for column in columns]
@@ -252,8 +252,8 @@ def _distinct_matches(
         picked = rows[:, columns].astype(np.int64)
         if packable:
             keys = np.zeros(len(picked), np.int64)
-            for place, size in enumerate(sizes):
-                keys = keys * size + picked[:, place]
+            for column, size in enumerate(sizes):
+                keys = keys * size + picked[:, column]
             parts.append(np.unique(keys))
         else:
             parts.append(np.unique(picked, axis=0))
@@ -264,8 +264,8 @@ def _distinct_matches(
     if not packable:
         return found
     unpacked = np.empty((len(found), len(columns)), np.int64)
-    for place in range(len(columns) - 1, -1, -1):
-        found, unpacked[:, place] = np.divmod(found, sizes[place])
+    for column in range(len(columns) - 1, -1, -1):
+        found, unpacked[:, column] = np.divmod(found, sizes[column])
     return unpacked
 
 

@@ -1,14 +1,14 @@
 """Measure every shape of clause on a graph, and find its best groundings in this graph's relations.
 
-Of a clause: the triplets it implies, how many of them are facts (support), which part of the facts of its kind (links
-or attributes) that is (head coverage), which part of the implied ones (confidence), and the same among implied triplets
-whose (head, relation) has a fact at all (confidence under partial completeness: what is not known may be true unless
-something else is known). A fact is never implied by itself, so a fact counts as if it had been left out.
+Counted for each clause: the triplets it implies and how many of them are facts (support). Head coverage is support over
+the facts of its kind (links or attributes), confidence is support over implied triplets, and PCA confidence is the same
+among implied triplets whose (head, relation) has a fact (the partial completeness assumption: an unknown triplet counts
+as false only if another tail is known). A fact is never implied by itself, so it counts as if it had been left out.
 
-Significance: the support among facts from a sample of heads, against that in graphs in which every relation's facts
-are shuffled such that each entity keeps its number of facts of each relation, at either end. All counts are exact.
+Significance compares the support among facts from a sample of heads with that in shuffled graphs, in which each entity
+keeps its number of facts of each relation, at either end. All counts are exact.
 
-Counts are sums over heads, so mining can stop after any chunk of heads and go on later: see `Checkpoint`.
+Counts are sums over heads, so mining can be interrupted after any chunk of heads and resumed: see `Checkpoint`.
 """
 
 from __future__ import annotations
@@ -39,30 +39,30 @@ from anykg.rules.shapes import HALF_LINKS, LONGEST_REPEAT, Shape, shapes
 from anykg.seeds import generator
 
 CHUNK = 64
-"""Heads that are counted between two looks at progress and interrupts."""
+"""Heads counted per chunk, between updates of the progress and the checkpoint."""
 
 
 @dataclass(frozen=True)
 class Null:
-    """The support of a clause where only degrees are as in the graph."""
+    """The support of a clause in shuffled graphs with the same degrees."""
 
     support: int
-    """Of the graph itself, from the same heads."""
+    """In the graph itself, from the same heads."""
     mean: float
     deviation: float
     """Standard deviation over the shuffled graphs."""
     graphs: int
     at_least: int
-    """How many shuffled graphs had as much support."""
+    """How many shuffled graphs had at least as much support."""
 
     @property
     def z(self) -> float:
-        """Deviations above the mean; a deviation below 1 fact counts as 1."""
+        """Standard deviations above the mean; a deviation below 1 fact counts as 1."""
         return (self.support - self.mean) / max(self.deviation, 1.0)
 
     @property
     def p(self) -> float:
-        """The chance of as much support; no smaller than 1 / (graphs + 1)."""
+        """The probability of at least as much support by chance; at least 1 / (graphs + 1)."""
         return (self.at_least + 1) / (self.graphs + 1)
 
 
@@ -77,17 +77,17 @@ class Measured:
     partial: int
     """Implied triplets whose (head, relation) has a fact."""
     facts: int
-    """Facts that a head of its kind could be: links, or attributes."""
+    """Facts of the kind of its head: links, or attributes."""
     null: Null | None = None
 
     @property
     def head_coverage(self) -> float:
-        """The part of these facts that is implied."""
+        """The share of these facts that are implied."""
         return _ratio(self.support, self.facts)
 
     @property
     def confidence(self) -> float:
-        """The part of the implied triplets that are facts."""
+        """The share of the implied triplets that are facts."""
         return _ratio(self.support, self.implied)
 
     @property
@@ -106,22 +106,22 @@ def mine(
     progress: Progress | None = None,
     checkpoint: Path | None = None,
 ) -> list[Measured]:
-    """Every shape with paths of up to `length` steps, by falling confidence under partial completeness.
+    """Every shape with paths of up to `length` steps, by falling PCA confidence.
 
     `nulls` shuffled graphs give the significance, from a sample of `null_heads` heads; 0 leaves it out. Counts are kept
-    in the file `checkpoint` while mining, which goes on from there if it was interrupted, and removed at the end.
+    in the file `checkpoint` while mining, which resumes from there if it was interrupted; it is removed at the end.
     """
     if not 1 <= length <= LONGEST:
         raise ConfigError(f"--length: expected 1 to {LONGEST}, found {length}.")
     refuse_too_large(graph, length)
-    wanted = shapes(length)
+    all_shapes = shapes(length)
     heads = np.unique(graph.triplets[:, 0]).astype(np.int64)
     sample = np.sort(generator(seed, "null heads").permutation(heads)[:null_heads]) if nulls else heads[:0]
     total = (length + min(length, LONGEST_REPEAT)) * (graph.num_entities + (nulls + 1) * len(sample))
     work = Checkpoint(checkpoint, [graph.digest, seed, null_heads], progress, total)
-    counts = _counts(graph, wanted, np.arange(graph.num_entities), work, "all")
+    counts = _counts(graph, all_shapes, np.arange(graph.num_entities), work, "all")
     loops = int((graph.triplets[:, 0] == graph.triplets[:, 2]).sum())
-    found = [
+    measured = [
         Measured(
             clause=shape.clause,
             family=shape.family,
@@ -130,27 +130,27 @@ def mine(
             partial=int(row[PARTIAL]),
             facts=loops if shape.clause.attribute else len(graph) - loops,
         )
-        for shape, row in zip(wanted, counts, strict=True)
+        for shape, row in zip(all_shapes, counts, strict=True)
     ]
     if nulls and len(graph):
-        own = _counts(graph, wanted, sample, work, "sample", whole=False)[:, SUPPORT]
+        own = _counts(graph, all_shapes, sample, work, "sample", whole=False)[:, SUPPORT]
         drawn = np.stack(
             [
-                _counts(shuffled(graph, seed, i), wanted, sample, work, f"null {i}", whole=False)[:, SUPPORT]
+                _counts(shuffled(graph, seed, i), all_shapes, sample, work, f"null {i}", whole=False)[:, SUPPORT]
                 for i in range(nulls)
             ]
         )  # [nulls, shapes]
-        deviation = drawn.std(0, ddof=1) if nulls > 1 else np.zeros(len(wanted))
-        found = [
+        deviation = drawn.std(0, ddof=1) if nulls > 1 else np.zeros(len(all_shapes))
+        measured = [
             replace(m, null=Null(int(s), float(column.mean()), float(d), nulls, int((column >= s).sum())))
-            for m, s, d, column in zip(found, own, deviation, drawn.T, strict=True)
+            for m, s, d, column in zip(measured, own, deviation, drawn.T, strict=True)
         ]
     work.remove()
-    return sorted(found, key=lambda m: (-m.pca_confidence, -m.support, str(m.clause)))
+    return sorted(measured, key=lambda m: (-m.pca_confidence, -m.support, str(m.clause)))
 
 
 def measure(clauses: Sequence[Clause], graph: KnowledgeGraph) -> list[Measured]:
-    """Any clauses, in their order; each is written out in full, so it must not imply too much."""
+    """Measure any clauses, in their order; all implied triplets are listed, so a clause must not imply too many."""
     loops = int((graph.triplets[:, 0] == graph.triplets[:, 2]).sum())
     return [
         Measured(clause, "given", *_written_out(clause, graph), facts=loops if clause.attribute else len(graph) - loops)
@@ -159,7 +159,7 @@ def measure(clauses: Sequence[Clause], graph: KnowledgeGraph) -> list[Measured]:
 
 
 def shuffled(graph: KnowledgeGraph, seed: int, number: int = 0) -> KnowledgeGraph:
-    """Tails traded among the facts of each relation: every entity keeps its facts of each relation at either end."""
+    """Shuffle the tails of each relation: every entity keeps its number of facts of each relation at either end."""
     order = np.lexsort((graph.triplets[:, 2], graph.triplets[:, 0], graph.triplets[:, 1]))
     triplets = graph.triplets[order].astype(np.int64)
     heads, relations = triplets[:, 0], triplets[:, 1]
@@ -220,22 +220,22 @@ def _counts(
             examples = tables.examples(index, sizes, length, table)
             kernel = partial(tables.count_repeats, runs, sizes, length, own, table, examples)
             rows["repeat", length] = _in_chunks(kernel, length, first, work, f"{name} repeat {length}")
-    found = np.zeros((len(wanted), 3), np.int64)
-    for place, shape in enumerate(wanted):
+    counts = np.zeros((len(wanted), 3), np.int64)
+    for row, shape in enumerate(wanted):
         if shape.length:
-            found[place] = rows[shape.family, shape.length][shape.number]
+            counts[row] = rows[shape.family, shape.length][shape.number]
         elif not whole:
             mine = graph.triplets[np.isin(graph.triplets[:, 0], starts)]
-            found[place, SUPPORT] = is_implied(shape.clause, graph, mine).sum()
+            counts[row, SUPPORT] = is_implied(shape.clause, graph, mine).sum()
         elif shape.family == "half-link":
-            found[place] = _half_link(graph, HALF_LINKS.index(shape.clause))
+            counts[row] = _half_link(graph, HALF_LINKS.index(shape.clause))
         else:
-            found[place] = _written_out(shape.clause, graph)
-    return found
+            counts[row] = _written_out(shape.clause, graph)
+    return counts
 
 
 def _by_degree(graph: KnowledgeGraph) -> np.ndarray:
-    """Numbers of entities [N] by falling degree: those that paths meet most lie together in memory."""
+    """Numbers of entities [N] by falling degree, so that those visited most are close together in memory."""
     degree = np.bincount(graph.triplets[:, [0, 2]].ravel(), minlength=graph.num_entities)
     number = np.empty(graph.num_entities, np.int64)
     number[np.argsort(-degree, kind="stable")] = np.arange(graph.num_entities)
@@ -245,15 +245,15 @@ def _by_degree(graph: KnowledgeGraph) -> np.ndarray:
 def _in_chunks(
     kernel: Callable[[np.ndarray], np.ndarray], length: int, starts: np.ndarray, work: Checkpoint, name: str
 ) -> np.ndarray:
-    """The sum of a kernel's counts over chunks of the starts, a chunk to a core: whole numbers, so in any order."""
+    """The sum of a kernel's counts over chunks of the starts, one chunk per core; integers, so in any order."""
     done, counts = work.part(name, num_shapes(length))
     parts = [starts[first : first + CHUNK] for first in range(done, len(starts), CHUNK)]
     pool = ThreadPoolExecutor(numba.config.NUMBA_NUM_THREADS)
     try:
-        for part, found in zip(parts, pool.map(kernel, parts), strict=True):
-            done, counts = done + len(part), counts + found
+        for part, more in zip(parts, pool.map(kernel, parts), strict=True):
+            done, counts = done + len(part), counts + more
             work.keep(name, done, counts)
-    except BaseException:  # an interrupt above all
+    except BaseException:  # above all KeyboardInterrupt
         work.write()
         raise
     finally:  # waits for the chunks that are being counted, not for the others

@@ -2,11 +2,11 @@
 
 Two kinds. *Path rules* r(x, y) <- a(x, z), b(z, y), with one to three facts in the body, each in either direction, over
 distinct entities. *Constant rules* r(x, C) <- a(x, D) and r(x, C) <- a(x, z), which name entities. The confidence of a
-rule is support / (body + prior): of the pairs (or entities) its body holds for, those that have the head too.
+rule is support / (body + prior): the share of the pairs (or entities) that satisfy the body which satisfy the head too.
 
 Bodies of path rules are found by sampling facts of every relation and the paths that join their ends, then counted:
-exactly where they start at few entities, on a sample of the starts where they start at many. Mining is anytime: it goes
-on with longer paths and more samples until the time is up. On a small graph everything is enumerated and counted
+exactly where they start at few entities, on a sample of the starts where they start at many. Mining is anytime: it
+continues with longer paths and more samples until the time is up. On a small graph everything is enumerated and counted
 exactly, so that relabelling the graph relabels its rules.
 """
 
@@ -31,12 +31,12 @@ from anykg.seeds import generator
 
 LONGEST = 3
 SMALL = 50_000
-"""Facts up to which rules that predict one fact are kept."""
+"""Number of facts up to which rules with a support of 1 are kept."""
 
 
 @dataclass(frozen=True)
 class Mining:
-    """What to look for, and how hard."""
+    """Which rules to look for, and limits on the work."""
 
     length: int = 3
     """Longest path in a body, 1 to 3 facts."""
@@ -47,7 +47,7 @@ class Mining:
     min_confidence: float = 0.005
     """Confidence below which a rule is dropped."""
     prior: float = 5.0
-    """Added to the body's count: doubt about rules seen few times."""
+    """Added to the body's count: a prior against rules with few matches."""
     facts_per_relation: int = 400
     """Facts of a relation whose joining paths are looked for in one round."""
     width: int = 40
@@ -57,7 +57,7 @@ class Mining:
     starts: int = 1000
     """Entities from which a path is counted; more are sampled."""
     work: int = 1_000_000
-    """Facts read to count one body, about."""
+    """Approximate number of facts read to count one body."""
     constants_per_head: int = 40
     """Best rules kept for each head r(x, C)."""
     entities_per_head: int = 500
@@ -104,7 +104,7 @@ def mine_named(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> NamedRules:
-    """Mine the rules of a graph, for at most about `seconds`; without them, `settings.rounds` rounds of sampling."""
+    """Mine the rules of a graph for about `seconds`; without a limit, for `settings.rounds` rounds of sampling."""
     if not len(graph):
         return empty_rules()
     if seconds is not None:
@@ -134,7 +134,7 @@ def mine_named(
 
 @cache
 def _compile() -> None:
-    """Compile or load the kernels, so that it is not taken from the time to mine."""
+    """Compile or load the kernels, so that it does not count towards the time limit."""
     names = Vocabulary("entity", "abc"), Vocabulary("relation", "r")
     mine_named(KnowledgeGraph(np.array([[0, 0, 1], [1, 0, 2], [0, 0, 2]]), *names))
 
@@ -177,12 +177,12 @@ class _PathMiner:
         parts = np.array_split(facts, max(1, len(facts) // 500))
         width = self.settings.width
 
-        def run(place: int) -> np.ndarray:
+        def run(index: int) -> np.ndarray:
             if time.monotonic() > self.deadline:
                 return np.empty(0, np.int64)
-            rng = generator(self.seed, "paths", length, number, place)
-            found: np.ndarray = closing_paths(self.adjacent, parts[place], self.graph.num_relations, length, width, rng)
-            return found
+            rng = generator(self.seed, "paths", length, number, index)
+            keys: np.ndarray = closing_paths(self.adjacent, parts[index], self.graph.num_relations, length, width, rng)
+            return keys
 
         with _pool() as pool:
             return np.concatenate(list(pool.map(run, range(len(parts)))) or [np.empty(0, np.int64)])
@@ -197,9 +197,9 @@ class _PathMiner:
         unique, counts, relation = unique[good], counts[good], relation[good]
         order = np.lexsort((-counts, relation))
         first = np.searchsorted(relation[order], np.arange(self.graph.num_relations))
-        place = np.arange(len(order)) - first[relation[order]]
+        position = np.arange(len(order)) - first[relation[order]]
         limit = self.settings.bodies_per_relation if length > 1 else len(order)
-        best = order[place < limit]
+        best = order[position < limit]
         bodies, codes = _canonical(unique[best] % kinds**length, length, self.graph.num_relations)
         codes, where = np.unique(codes, return_index=True)
         known = self.seen.get(length, np.empty(0, np.int64))
@@ -241,11 +241,11 @@ def _pool() -> ThreadPoolExecutor:
 
 
 def _canonical(keys: np.ndarray, length: int, num_relations: int) -> tuple[np.ndarray, np.ndarray]:
-    """Bodies [B, 3] of keys of steps, each told from the end where its key is smaller, and that key."""
+    """Bodies [B, 3] of keys of steps, each in the direction with the smaller key, and that key."""
     kinds = 2 * num_relations
     bodies = np.full((len(keys), 3), NONE, np.int64)
-    for place in range(length):
-        bodies[:, place] = keys // kinds ** (length - 1 - place) % kinds
+    for step in range(length):
+        bodies[:, step] = keys // kinds ** (length - 1 - step) % kinds
     backwards = turned(bodies, num_relations)
     codes, other = (_keys(part, length, kinds) for part in (bodies, backwards))
     swap = other < codes
@@ -255,13 +255,13 @@ def _canonical(keys: np.ndarray, length: int, num_relations: int) -> tuple[np.nd
 
 def _keys(bodies: np.ndarray, length: int, kinds: int) -> np.ndarray:
     keys = np.zeros(len(bodies), np.int64)
-    for place in range(length):
-        keys = keys * kinds + bodies[:, place]
+    for step in range(length):
+        keys = keys * kinds + bodies[:, step]
     return keys
 
 
 def turned(bodies: np.ndarray, num_relations: int) -> np.ndarray:
-    """The same paths told from their other end."""
+    """The same paths in the opposite direction."""
     result = np.full_like(bodies, NONE)
     lengths = (bodies != NONE).sum(1)
     flipped = np.where(bodies < num_relations, bodies + num_relations, bodies - num_relations)
@@ -276,9 +276,9 @@ def _with_constants(
 ) -> NamedRules:
     items = item_index(graph, adjacent)
     counts = np.diff(items.item_offsets)
-    wanted = np.flatnonzero((items.tail != NONE) & (counts >= settings.min_support))
-    wanted = wanted[np.argsort(-counts[wanted], kind="stable")]
-    parts: Iterator[np.ndarray] = iter(np.array_split(wanted, max(1, len(wanted) // 256)))
+    heads = np.flatnonzero((items.tail != NONE) & (counts >= settings.min_support))
+    heads = heads[np.argsort(-counts[heads], kind="stable")]
+    parts: Iterator[np.ndarray] = iter(np.array_split(heads, max(1, len(heads) // 256)))
     least = (settings.min_support, settings.entities_per_head, settings.prior, settings.min_confidence)
 
     def run(part: np.ndarray) -> tuple[np.ndarray, ...] | None:

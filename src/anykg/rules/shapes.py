@@ -39,7 +39,7 @@ ATTRIBUTES = tuple(
 
 
 class Shape(NamedTuple):
-    """A clause and where it comes from."""
+    """A clause, its family, and its row in the counts."""
 
     clause: Clause
     family: Family
@@ -51,31 +51,31 @@ class Shape(NamedTuple):
 
 def shapes(length: int) -> list[Shape]:
     """All shapes with paths of up to `length` steps."""
-    found = [
+    all_shapes = [
         Shape(clause, "path", steps, number)
         for steps in range(1, length + 1)
         for number, clause in path_clauses(steps).items()
     ]
-    found += [
+    all_shapes += [
         Shape(repeated(clause), "repeat", steps, number)
         for steps in range(1, min(length, LONGEST_REPEAT) + 1)
         for number, clause in path_clauses(steps).items()
     ]
-    found += [Shape(clause, "half-link", 0, place) for place, clause in enumerate(HALF_LINKS)]
-    found += [Shape(clause, "attribute", 0, place) for place, clause in enumerate(ATTRIBUTES)]
-    return found
+    all_shapes += [Shape(clause, "half-link", 0, number) for number, clause in enumerate(HALF_LINKS)]
+    all_shapes += [Shape(clause, "attribute", 0, number) for number, clause in enumerate(ATTRIBUTES)]
+    return all_shapes
 
 
 def path_clauses(length: int) -> dict[int, Clause]:
-    """The clauses whose body is a path of so many steps, by their number in `rules.kernels.paths`."""
-    found = {}
+    """The clauses whose body is a path of `length` steps, by their number in `rules.kernels.paths`."""
+    clauses = {}
     for directions, pattern in product(range(1 << length), range(len(_EQUAL[length]))):
         equal = _EQUAL[length][pattern]
         for choice in range(max(equal) + 2):
             clause = _path(directions, equal, choice)
             if not clause.is_tautology:
-                found[path_number(directions, pattern, choice)] = clause
-    return found
+                clauses[path_number(directions, pattern, choice)] = clause
+    return clauses
 
 
 def path_number(directions: int, pattern: int, choice: int) -> int:

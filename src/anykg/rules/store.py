@@ -21,7 +21,7 @@ from anykg.rules.mine import Measured, Null
 
 @dataclass(frozen=True)
 class NamedRule:
-    """A grounding as it is written: text with names, and its counts."""
+    """A grounding as stored: text with names, and its counts."""
 
     rule: str
     clause: str
@@ -34,7 +34,7 @@ class NamedRule:
 
     @property
     def confidence(self) -> float:
-        """The part of the body's pairs that have the head's relation."""
+        """The share of the body's pairs that have the head's relation."""
         return self.support / self.body
 
     @property
@@ -44,13 +44,13 @@ class NamedRule:
 
     @property
     def head_coverage(self) -> float:
-        """The part of the head relation's facts that is implied."""
+        """The share of the head relation's facts that are implied."""
         return self.support / self.facts
 
 
 @dataclass(frozen=True)
 class RuleSet:
-    """What was mined, and from what."""
+    """Mined rules and the graph they were mined from."""
 
     graph: str
     digest: str
@@ -61,7 +61,7 @@ class RuleSet:
 def rule_set(
     name: str, graph: KnowledgeGraph, clauses: Sequence[Measured], groundings: Sequence[Grounded] = ()
 ) -> RuleSet:
-    """What `mine` and `best_groundings` found, with names."""
+    """The results of `mine` and `best_groundings`, by name."""
     named = tuple(
         NamedRule(
             g.text(graph),
@@ -78,7 +78,7 @@ def rule_set(
 
 
 def as_json(rules: RuleSet) -> dict[str, Any]:
-    """A JSON object with counts and what follows from them."""
+    """A JSON object with the counts and the measures derived from them."""
     return {
         "graph": rules.graph,
         "digest": rules.digest,
@@ -88,12 +88,12 @@ def as_json(rules: RuleSet) -> dict[str, Any]:
 
 
 def save_rules(rules: RuleSet, path: Path | str) -> None:
-    """Write the rules, whole or not at all."""
+    """Write the rules atomically."""
     write_json(path, as_json(rules))
 
 
 def load_rules(path: Path | str) -> RuleSet:
-    """What `save_rules` wrote."""
+    """Read a file that `save_rules` wrote."""
     path = Path(path)
     try:
         content = json.loads(path.read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""The checks behind `check_model`. A check is a function that yields a sentence for every promise it finds broken."""
+"""The checks behind `check_model`. A check is a function that yields a message for every violation."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from anykg.testing.graphs import COMPANY, DIFFERENT, ISOMORPHIC, TEAM, TURNED, i
 from anykg.testing.other_device import other_device
 
 TOLERANCE = 1e-4
-"""Largest difference that counts as rounding, relative to scores above 1."""
+"""Tolerance for rounding, relative for scores above 1."""
 NOISE = 0.1
-"""Added to every weight, relative to its usual size: on zero-initialised layers some checks would see nothing."""
+"""Noise added to every weight, relative to its scale: zero-initialised layers would make some checks vacuous."""
 
 
 class ContractError(AssertionError):
-    """A model breaks its contract; `failures` has sentences by check."""
+    """A model violates its contract; `failures` has messages by check."""
 
     def __init__(self, model: str, failures: dict[str, list[str]]) -> None:
         lines = [f"  {check}: {sentence}" for check, sentences in failures.items() for sentence in sentences]
@@ -39,7 +39,7 @@ class ContractError(AssertionError):
 
 @dataclass(frozen=True)
 class Case:
-    """What is tested."""
+    """The model class, config and graph under test."""
 
     model_class: type[LinkPredictor]
     config: Any
@@ -58,7 +58,7 @@ class Case:
 
 
 def check_model(model: type[LinkPredictor], config: Any = None, *, seed: int = 0) -> None:
-    """Raise `ContractError` with everything that a model class, with this config, gets wrong."""
+    """Raise `ContractError` with all violations of a model class with this config."""
     case = Case(model, model.Config() if config is None else config, seed)
     failures: dict[str, list[str]] = {}
     for name, check in CHECKS.items():
@@ -115,8 +115,8 @@ def separation(case: Case) -> Iterator[str]:
         return
     for part, pairs in DIFFERENT.items():
         if not any(separates(model, TEAM, one, other) for one, other in pairs):
-            told = "; ".join(f"{one} and {other}" for one, other in pairs)
-            yield f"triplets that differ in their {part} score alike, although no relabelling relates them: {told}."
+            listed = "; ".join(f"{one} and {other}" for one, other in pairs)
+            yield f"triplets that differ in their {part} score alike, although no relabelling relates them: {listed}."
     if separates(model, TEAM, *TURNED) != model.reads_direction:
         yield f"reads_direction is {model.reads_direction}, but the scores of {TURNED[0]} and {TURNED[1]} disagree."
 
@@ -149,7 +149,7 @@ def leak(case: Case) -> Iterator[str]:
 
 
 def saving(case: Case) -> Iterator[str]:
-    """Config and weights survive a file."""
+    """Saving and loading config and weights preserves the scores."""
     graph = random_graph(20, 3, 60, case.seed)
     model = case.build(graph)
     rows = sample_triplets(graph, 20, np.random.default_rng(case.seed))
@@ -163,7 +163,7 @@ def saving(case: Case) -> Iterator[str]:
 
 
 def pieces(case: Case) -> Iterator[str]:
-    """A score does not depend on the method that asks for it, nor on what else is in the batch."""
+    """A score depends neither on the method that computes it nor on the rest of the batch."""
     graph = random_graph(15, 4, 40, case.seed)
     model = case.build(graph)
     rows = torch.from_numpy(sample_triplets(graph, 12, np.random.default_rng(case.seed)))
@@ -241,15 +241,15 @@ def gradients(case: Case) -> Iterator[str]:
         yield f"training_scores of rows {list(rows.shape)} has shape {list(scores.shape)}."
         return
     scores.sum().backward()  # type: ignore[no-untyped-call]
-    found = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
-    if not any(bool((gradient != 0).any()) for gradient in found):
+    gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
+    if not any(bool((gradient != 0).any()) for gradient in gradients):
         yield "no parameter has a gradient."
-    if not all(bool(torch.isfinite(gradient).all()) for gradient in found):
+    if not all(bool(torch.isfinite(gradient).all()) for gradient in gradients):
         yield "a gradient is not finite."
 
 
 def devices(case: Case) -> Iterator[str]:
-    """The model computes where its weights are; tested on a pretended device, and on CUDA if there is one."""
+    """The model computes on the device of its weights; tested on a simulated device, and on CUDA if available."""
     with other_device() as device:
         yield from _on(case, device, "a device other than the CPU")
     if torch.cuda.is_available():
@@ -264,9 +264,9 @@ def _on(case: Case, device: str, called: str) -> Iterator[str]:
     moved = model.to(device)
     with torch.no_grad():
         encoded = moved.encode(graph)
-        found = moved.score_triplets(encoded, rows.to(device))
+        scores = moved.score_triplets(encoded, rows.to(device))
         moved.score_tails(encoded, rows[:, 0].to(device), rows[:, 1].to(device))
-    if not _close(found.cpu(), expected):
+    if not _close(scores.cpu(), expected):
         yield f"scores on {called} differ from those on the CPU."
     if list(model.parameters()):
         moved.training_scores(graph, _training_rows(graph, 4).to(device), case.seed).sum().backward()  # type: ignore[no-untyped-call]
@@ -283,7 +283,7 @@ CHECKS: dict[str, Callable[[Case], Iterator[str]]] = {
     "gradients": gradients,
     "devices": devices,
 }
-"""What `check_model` runs, in order."""
+"""The checks of `check_model`, in order."""
 
 
 def _score(model: LinkPredictor, graph: KnowledgeGraph, rows: Any, seed: int = 0) -> Tensor:

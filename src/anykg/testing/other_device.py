@@ -1,4 +1,4 @@
-"""A stand-in for a GPU: tensors that say they are on another device, with their values kept on the CPU.
+"""A simulated GPU: tensors that claim to be on another device, with their values kept on the CPU.
 
 Inside `other_device()`, `tensor.to(DEVICE)` gives such a tensor. Operations on it compute on the CPU but fail as they
 would on a GPU: an operation with tensors of both devices is refused, and so is `.numpy()` without `.cpu()` before it.
@@ -54,14 +54,14 @@ class _Elsewhere(Tensor):
 
 
 class _Dispatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Sees what makes tensors on the other device without having one."""
+    """Intercepts functions that create tensors on the other device from none."""
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return _run(function, args, kwargs or {})
 
 
 class _Functions(TorchFunctionMode):
-    """Moves Python lists through the CPU: torch leaves what it makes of them on "meta" without values."""
+    """Converts Python lists on the CPU: torch would create tensors without values on "meta"."""
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = dict(kwargs or {})

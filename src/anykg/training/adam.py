@@ -1,7 +1,7 @@
 """Adam and AdamW.
 
 `torch.optim` has both, but its first use loads torch's compiler, two seconds at the start of every training, and its
-step costs a small model more than the arithmetic. This is the same update; a state of either continues in the other.
+overhead exceeds the arithmetic of a small model. This is the same update, and the states are interchangeable.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import torch
 from torch import Tensor, nn
 
 FIRST, SECOND = 0.9, 0.999
-"""How much of the mean gradient, and of its mean square, a step keeps."""
+"""Decay of the running means of the gradient and of its square (beta1 and beta2)."""
 LEAST = 1e-8
-"""Added to what a step is divided by."""
+"""Added to the denominator (epsilon)."""
 
 
 class Adam:
-    """Updates parameters by the gradients they have."""
+    """Updates parameters from their gradients."""
 
     def __init__(self, parameters: Iterable[nn.Parameter], *, weight_decay: float = 0.0, decoupled: bool = False):
         """`decoupled` decay shrinks the weights themselves (AdamW); otherwise it is added to the gradient."""
@@ -29,8 +29,8 @@ class Adam:
 
     @torch.no_grad()
     def step(self, lr: float) -> None:
-        """Take one step, and forget the gradients."""
-        for place, parameter in enumerate(self._parameters):
+        """Take one step, and clear the gradients."""
+        for index, parameter in enumerate(self._parameters):
             gradient = parameter.grad
             if gradient is None:
                 continue
@@ -38,9 +38,9 @@ class Adam:
                 parameter.mul_(1 - lr * self._decay)
             elif self._decay:
                 gradient = gradient.add(parameter, alpha=self._decay)
-            if place not in self._states:
-                self._states[place] = _start(parameter)
-            state = self._states[place]
+            if index not in self._states:
+                self._states[index] = _start(parameter)
+            state = self._states[index]
             count = float(state["step"].add_(1))
             mean = state["exp_avg"].lerp_(gradient, 1 - FIRST)
             square = state["exp_avg_sq"].mul_(SECOND).addcmul_(gradient, gradient, value=1 - SECOND)
@@ -49,16 +49,16 @@ class Adam:
             parameter.grad = None
 
     def tensors(self) -> dict[str, Tensor]:
-        """All it remembers, to be saved."""
-        return {f"{place}.{key}": value for place, state in self._states.items() for key, value in state.items()}
+        """The state as named tensors, to be saved."""
+        return {f"{index}.{key}": value for index, state in self._states.items() for key, value in state.items()}
 
     def load(self, tensors: dict[str, Tensor]) -> None:
-        """Go on from what `tensors` gave."""
+        """Restore the state that `tensors` returned."""
         self._states = {}
         for name, value in tensors.items():
-            place, _, key = name.partition(".")
-            device = "cpu" if key == "step" else self._parameters[int(place)].device
-            self._states.setdefault(int(place), {})[key] = value.to(device)
+            index, _, key = name.partition(".")
+            device = "cpu" if key == "step" else self._parameters[int(index)].device
+            self._states.setdefault(int(index), {})[key] = value.to(device)
 
 
 def _start(parameter: Tensor) -> dict[str, Tensor]:

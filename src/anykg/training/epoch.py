@@ -1,6 +1,6 @@
 """The batches of one epoch, drawn from (seed, epoch) alone, so that a resumed run draws the same ones.
 
-For each training graph: the graph that messages pass over, the targets, and what each target is ranked against.
+Each batch has the graph that messages pass over, the targets, and what each target is ranked against.
 Batches of several graphs are mixed as the recipe says.
 """
 
@@ -31,7 +31,7 @@ class Batch(NamedTuple):
     asks: Literal["rows", "tails", "relations"] = "rows"
     """Score the rows; all tails of each target's (head, relation); or all relations of its (head, tail)."""
     labels: np.ndarray | None = None  # bool [B]
-    """Which rows [B, 1, 3] are targets, where targets and negatives are no longer side by side."""
+    """Which rows [B, 1, 3] are targets, if targets and negatives are mixed."""
 
     @property
     def targets(self) -> np.ndarray:
@@ -39,7 +39,7 @@ class Batch(NamedTuple):
         return self.rows[:, 0] if self.labels is None else self.rows[self.labels, 0]
 
     def part(self, rows: slice) -> Batch:
-        """Some of the rows."""
+        """The batch with only some of its rows."""
         return self._replace(rows=self.rows[rows], labels=None if self.labels is None else self.labels[rows])
 
     def for_relations(self) -> Batch:
@@ -76,12 +76,12 @@ def draw_epoch(graphs: Sequence[KnowledgeGraph], recipe: Recipe, seed: int, epoc
 
 def facts_between(graph: KnowledgeGraph, targets: np.ndarray) -> np.ndarray:
     """The targets [B, 3] and all facts that connect the same two entities in either direction: [F, 3]."""
-    found = [targets]
+    facts = [targets]
     for head, tail in ((0, 2), (2, 0)):
         between = graph.relations_between(targets[:, head], targets[:, tail])
         ends = targets[between.rows]
-        found.append(np.stack([ends[:, head], between.values, ends[:, tail]], axis=1))
-    return np.concatenate(found).astype(np.int64)
+        facts.append(np.stack([ends[:, head], between.values, ends[:, tail]], axis=1))
+    return np.concatenate(facts).astype(np.int64)
 
 
 def _mixed(
@@ -95,7 +95,7 @@ def _mixed(
     result = []
     for index in chosen:
         part = by_graph[index]
-        result.append(part[turns[index] % len(part)])  # a small graph may come around again
+        result.append(part[turns[index] % len(part)])  # a small graph may be used more than once
         turns[index] += 1
     return result
 

@@ -1,6 +1,6 @@
-"""Pick settings by validation: one run for each combination, the best one's weights kept.
+"""Grid search: choose settings by validation, one run for each combination, and keep the best weights.
 
-Runs are folders below `out/grid`, so a stopped search goes on where it was. `out/grid.json` says what each reached.
+Runs are folders below `out/grid`, so an interrupted search resumes. `out/grid.json` has the result of each run.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from anykg.errors import ConfigError
 from anykg.models.store import MODEL_FILE, WEIGHTS_FILE, load_tensors
 
 Run = Callable[[Mapping[str, str], Path], str]
-"""Trains with some settings into a folder; returns what validation maximises, as in `Recipe.select`."""
+"""Trains with some settings into a folder; returns the validation metric of `Recipe.select`."""
 
 
 def search(grid: Mapping[str, Sequence[str]], out: Path, run: Run) -> dict[str, str]:

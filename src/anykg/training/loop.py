@@ -1,7 +1,7 @@
-"""Train a model: epochs, validation, early stop, best and last, stop and resume.
+"""The training loop: epochs, validation, early stopping, checkpoints, interruption and resumption.
 
-Every random number comes from a generator named by epoch and step, so a run that is stopped or killed and resumed from
-`last.safetensors` ends with the very same weights as one that was not.
+Every random number comes from a generator named by epoch and step, so a run that is interrupted and resumed from
+`last.safetensors` ends with exactly the weights of an uninterrupted one.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ from anykg.training.workers import ALONE, WorkerLost, Workers
 
 LAST_FILE, LOG_FILE = "last.safetensors", "log.jsonl"
 SAVE_SECONDS = 60.0
-"""At most this much training is lost to a kill, and the validation that was under way."""
+"""Seconds between checkpoints: an upper bound on the training lost when the process is killed."""
 SHOWN = 60
 """Characters of a setting in messages; some are lists of hashes."""
 
 
 class TrainingGraph(NamedTuple):
-    """A graph to learn from and facts of it to select on."""
+    """A graph to train on, and facts to select weights by."""
 
     name: str
     train: KnowledgeGraph
@@ -67,14 +67,14 @@ OnEpoch = Callable[[dict[str, Any]], None]
 
 @dataclass
 class _State:
-    """All that changes during training besides weights and optimiser."""
+    """The training state besides weights and optimiser."""
 
     epoch: int = 0
     step: int = 0
     loss_sum: float = 0.0
     best: float | None = None
     stale: int = 0
-    """Validations since the best."""
+    """Validations since the best one."""
     seconds: float = 0.0
     log: list[dict[str, Any]] = field(default_factory=list)
 
@@ -142,7 +142,7 @@ def train(
                         loss, stop = take_step(model, optimizer, rate, batch, recipe, number, workers, stopped())
                 except WorkerLost as error:
                     save_last()  # the weights are those before the step
-                    raise Interrupted(f"{error} Go on with --resume --out {out}.") from error
+                    raise Interrupted(f"{error} Continue with --resume --out {out}.") from error
                 state.step, state.loss_sum = step + 1, state.loss_sum + loss
                 if on_step:
                     on_step(Report(state.epoch, step + 1, len(batches), loss))
@@ -151,16 +151,18 @@ def train(
                     save_last()
                     saved_at = time.monotonic()
                 if stop:
-                    raise Interrupted(f"Stopped in epoch {state.epoch + 1}; go on with --resume --out {out}.")
+                    raise Interrupted(f"Stopped in epoch {state.epoch + 1}; continue with --resume --out {out}.")
             record: dict[str, Any] = {"epoch": state.epoch + 1, "loss": state.loss_sum / max(len(batches), 1)}
             state.epoch, state.step, state.loss_sum = state.epoch + 1, 0, 0.0
             validated = state.epoch % recipe.validate_every == 0 or state.epoch == recipe.epochs
             if validated:
-                value = workers.told(_validate(model, graphs, recipe, task, metric, seed) if workers.leads else None)
+                value = workers.broadcast(
+                    _validate(model, graphs, recipe, task, metric, seed) if workers.leads else None
+                )
                 if value is not None:
                     record[f"{task}/{metric}"] = value
-                # With nothing to select on, the last weights are the best there are; of equally good ones too: where
-                # validation is too easy to tell them apart, those that were trained longer know more of other graphs.
+                # Without validation the last weights are kept. Ties keep the most recent weights too: if validation is
+                # too easy to distinguish them, longer training generalises better to other graphs.
                 better = value is None or state.best is None or sign * value > sign * state.best
                 if (better or value == state.best or recipe.checkpoint == "last") and workers.leads:
                     save_weights(out, model, record)
@@ -174,8 +176,8 @@ def train(
             if on_epoch:
                 on_epoch(record)
             if stop:
-                raise Interrupted(f"Stopped after epoch {state.epoch}; go on with --resume --out {out}.")
-    workers.told(None)  # the best weights are written
+                raise Interrupted(f"Stopped after epoch {state.epoch}; continue with --resume --out {out}.")
+    workers.broadcast(None)  # the best weights are written
     best, _ = load_tensors(out / "weights.safetensors")
     restore(model, best, out / "weights.safetensors")
     return model.eval()
@@ -218,7 +220,7 @@ def _exhausted(state: _State, recipe: Recipe) -> bool:
 
 
 def _tensors(model: LinkPredictor, optimizer: Adam) -> dict[str, Tensor]:
-    """Weights and optimiser state under one roof: they must never be of different steps."""
+    """Weights and optimiser state in one file, so that they are never from different steps."""
     kept = {"model": model.state_dict(), "optimizer": optimizer.tensors()}
     return {f"{part}.{key}": value for part, values in kept.items() for key, value in values.items()}
 
@@ -226,7 +228,7 @@ def _tensors(model: LinkPredictor, optimizer: Adam) -> dict[str, Tensor]:
 def _resume(path: Path, model: LinkPredictor, optimizer: Adam, trained: dict[str, Any]) -> _State:
     tensors, note = load_tensors(path)
     before, now = note.get("trained", {}), json.loads(json.dumps(trained))
-    # Settings that came later leave everything as it was by default.
+    # The defaults of settings added later reproduce the earlier behaviour.
     before["config"] = asdict(type(model.config)()) | before.get("config", {})
     before["recipe"] = asdict(Recipe()) | before.get("recipe", {})
     if before != now:
@@ -237,15 +239,15 @@ def _resume(path: Path, model: LinkPredictor, optimizer: Adam, trained: dict[str
 
 
 def _changes(before: dict[str, Any], now: dict[str, Any]) -> str:
-    """Which settings differ, also of those that have settings of their own."""
-    found = []
+    """The settings that differ, nested ones included."""
+    changes = []
     for key in sorted(before.keys() | now.keys()):
         was, is_now = before.get(key), now.get(key)
         if isinstance(was, dict) and isinstance(is_now, dict) and was != is_now:
-            found.append(_changes(was, is_now))
+            changes.append(_changes(was, is_now))
         elif was != is_now:
-            found.append(f"{key} {_brief(was)}, not {_brief(is_now)}")
-    return "; ".join(found)
+            changes.append(f"{key} {_brief(was)}, not {_brief(is_now)}")
+    return "; ".join(changes)
 
 
 def _brief(value: Any) -> str:
@@ -269,7 +271,7 @@ def _stop_requested() -> Iterator[Callable[[], bool]]:
 
     try:
         before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
-    except ValueError:  # not the main thread: signals are somebody else's
+    except ValueError:  # signals can only be handled in the main thread
         before = {}
     try:
         yield lambda: asked

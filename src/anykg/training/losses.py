@@ -13,7 +13,7 @@ from anykg.models.recipe import Recipe
 
 
 def loss_of(scores: Tensor, recipe: Recipe) -> Tensor:
-    """The loss a recipe names."""
+    """The loss function of a recipe."""
     if recipe.loss == "bce":
         return binary(scores, recipe.positive_weight)
     if recipe.loss == "balanced-bce":
@@ -42,13 +42,13 @@ def balanced(scores: Tensor) -> Tensor:
 
 
 def self_adversarial(scores: Tensor) -> Tensor:
-    """Cross-entropy with the negatives weighted by the softmax of their own scores, through which no gradient goes."""
+    """Cross-entropy with the negatives weighted by the softmax of their own scores, which is detached."""
     weights = torch.softmax(scores[:, 1:].detach(), dim=1)  # [B, K]
     return ((F.softplus(-scores[:, 0]) + (weights * F.softplus(scores[:, 1:])).sum(1)) / 2).mean()
 
 
 def margin(scores: Tensor, gap: float) -> Tensor:
-    """How far each negative comes within `gap` of its target, averaged."""
+    """Margin loss: how far each negative comes within `gap` of its target, averaged."""
     return torch.relu(gap - scores[:, :1] + scores[:, 1:]).mean()
 
 

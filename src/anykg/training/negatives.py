@@ -13,7 +13,7 @@ import numpy as np
 from anykg.graph.graph import KnowledgeGraph
 
 ROUNDS = 30
-"""How often a negative that is a known fact is drawn again. Where nearly everything is a fact, one may remain."""
+"""How often a negative that is a known fact is redrawn. If nearly everything is a fact, some may remain."""
 
 HEAD, RELATION, TAIL = 0, 1, 2
 Sides = Literal["tail", "either", "halves"]
@@ -32,7 +32,7 @@ def corrupt(
 ) -> np.ndarray:
     """Replace one end of each target `entities` times and its relation `relations` times.
 
-    With `inverses` relations are drawn from all 2R ids. `strict` negatives are no facts of `known`.
+    With `inverses` relations are drawn from all 2R ids. `strict` negatives are not facts of `known`.
     """
     count = len(targets)
     column = np.full((count, entities + relations), RELATION)

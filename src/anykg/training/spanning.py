@@ -1,8 +1,8 @@
-"""Hold out triplets anew every epoch, leaving the graph as connected as it was and every relation in it.
+"""Hold out other triplets every epoch, such that the graph stays as connected and keeps every relation.
 
-The spanning forest (one tree for each connected part of the undirected graph) is found once for a graph. Each epoch
-draws which of the parallel triplets stands for an edge of the forest, one triplet for every relation not yet there,
-and which of the others join them until only the asked share is left.
+The spanning forest (one tree per connected component of the undirected graph) is found once for a graph. Each epoch
+draws which of the parallel triplets represents each edge of the forest, one triplet for every relation still missing,
+and further triplets until only the requested share is left as targets.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def forest_triplets(graph: KnowledgeGraph) -> Ragged:
     n = max(graph.num_entities, 1)
     pairs = np.minimum(heads, tails) * n + np.maximum(heads, tails)
     edges = sp.csr_array((np.ones(len(pairs)), (pairs // n, pairs % n)), shape=(n, n))
-    edges.data[:] = 1.0  # every tree is as good as another
+    edges.data[:] = 1.0  # any spanning tree will do
     ends = minimum_spanning_tree(edges).tocoo()
     return _positions(pairs, np.sort(np.minimum(*ends.coords) * n + np.maximum(*ends.coords)))
 
@@ -57,7 +57,7 @@ def triplets_by_relation(graph: KnowledgeGraph) -> Ragged:
 
 
 def _positions(keys: np.ndarray, wanted: np.ndarray) -> Ragged:
-    """For each wanted key, where it is in `keys`."""
+    """The position of each wanted key in `keys`."""
     order = np.argsort(keys, kind="stable")
     first = np.searchsorted(keys[order], wanted)
     counts = np.searchsorted(keys[order], wanted, side="right") - first

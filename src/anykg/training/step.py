@@ -90,7 +90,7 @@ def take_step(
 
 
 def hidden_facts(batch: Batch, recipe: Recipe, seed: int, *, whole: bool) -> np.ndarray | None:
-    """Facts [G, 3] to remove from the graph; None if these are just the targets of a batch computed as a whole."""
+    """Facts [G, 3] to remove from the graph; None if they are just the targets of an unsplit batch."""
     targets = batch.targets
     hidden = [targets]
     if recipe.hide_pairs and generator(seed, "hide pairs").random() < recipe.hide_pairs:
@@ -130,9 +130,9 @@ def batch_loss(model: LinkPredictor, batch: Batch, recipe: Recipe, seed: int, hi
 
 @contextmanager
 def repeatable() -> Iterator[None]:
-    """Let torch add gradients of equal indices in a fixed order, whatever the threads do; warn where it cannot."""
+    """Make torch accumulate gradients of equal indices in a fixed order; warn where it cannot."""
     mode, memory = torch.get_deterministic_debug_mode(), cast(Any, torch.utils.deterministic)
-    fill, memory.fill_uninitialized_memory = memory.fill_uninitialized_memory, False  # it costs time and helps nobody
+    fill, memory.fill_uninitialized_memory = memory.fill_uninitialized_memory, False  # it is slow, and not needed here
     torch.set_deterministic_debug_mode("warn")
     try:
         yield

@@ -17,22 +17,22 @@ from anykg.errors import Interrupted
 
 
 class WorkerLost(Interrupted):
-    """Another process of the run is gone."""
+    """Another process of the run was lost."""
 
 
 class Workers(NamedTuple):
-    """Which of how many processes this is."""
+    """The rank of this process and the number of processes."""
 
     rank: int = 0
     size: int = 1
 
     @property
     def leads(self) -> bool:
-        """Whether this one validates and writes."""
+        """Whether this process validates and writes files."""
         return self.rank == 0
 
     def shares(self, count: int, pieces: int) -> list[slice]:
-        """What of `count` rows this worker computes, in `pieces` parts; empty parts are left out."""
+        """The rows out of `count` that this worker computes, in `pieces` parts without empty ones."""
         total = self.size * pieces
         mine = range(self.rank * pieces, (self.rank + 1) * pieces)
         bounds = [slice(count * part // total, count * (part + 1) // total) for part in mine]
@@ -45,21 +45,21 @@ class Workers(NamedTuple):
         flat = torch.cat([tensor.reshape(-1) for tensor in tensors])
         try:
             distributed.all_reduce(flat)
-        except RuntimeError as error:  # the others cannot be heard any more
+        except RuntimeError as error:  # the connection to the others is lost
             raise WorkerLost("A process that trains along was lost.") from error
         for tensor, part in zip(tensors, torch.split(flat, [tensor.numel() for tensor in tensors]), strict=True):
             tensor.copy_(part.view_as(tensor))
 
-    def told(self, value: float | None) -> float | None:
-        """What the first worker says."""
+    def broadcast(self, value: float | None) -> float | None:
+        """Broadcast a value from the first worker."""
         if self.size == 1:
             return value
-        said = [value]
+        values = [value]
         try:
-            distributed.broadcast_object_list(said, src=0)
+            distributed.broadcast_object_list(values, src=0)
         except RuntimeError as error:
             raise WorkerLost("A process that trains along was lost.") from error
-        return said[0]
+        return values[0]
 
 
 ALONE = Workers()
@@ -67,7 +67,7 @@ ALONE = Workers()
 
 
 def join_workers(device: torch.device) -> tuple[Workers, torch.device]:
-    """This process among those that `torchrun` started, or alone, and its own device of the kind asked for."""
+    """Join the processes that `torchrun` started, if any, and choose this process's own device of the given kind."""
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size == 1:
         return Workers(), device

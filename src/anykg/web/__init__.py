@@ -1,1 +1,1 @@
-"""The page, the HTTP interface and the assistant's tools: thin layers over the public API."""
+"""The web page, the HTTP interface and the MCP tools: thin layers over the public API."""

@@ -1,4 +1,4 @@
-"""Who may talk to the server: one token, known Host headers, no foreign pages.
+"""Access control of the server: one token, known Host headers, no foreign origins.
 
 The printed address carries the token; the first visit turns it into a cookie and drops it from the address. Programs
 send `Authorization: Bearer TOKEN`. The Host header must name the address the server listens on, so that a foreign page
@@ -27,7 +27,7 @@ HEADERS = (
 
 
 class Access:
-    """ASGI middleware that refuses strangers before anything else is done."""
+    """ASGI middleware that refuses unauthorised requests before anything else is done."""
 
     def __init__(self, app: Any, *, token: str, port: int, hosts: Iterable[str] = LOOPBACK) -> None:
         """`hosts` are the names under which the server may be addressed; "*" allows any."""
@@ -79,8 +79,8 @@ class Access:
         return hmac.compare_digest(given.encode(), self.token.encode())
 
     async def _welcome(self, scope: dict[str, Any], send: Any, query: list[tuple[str, str]]) -> None:
-        """Keep the token in a cookie and go to the same address without it."""
-        path = "/" + scope["path"].lstrip("/")  # never another host
+        """Set the token as a cookie and redirect to the same address without it."""
+        path = "/" + scope["path"].lstrip("/")  # never redirect to another host
         address = path + (f"?{urlencode(query)}" if query else "")
         cookie = f"{self.cookie}={self.token}; HttpOnly; SameSite=Lax; Path=/; Max-Age=31536000"
         headers = [(b"location", address.encode("latin-1", "replace")), (b"set-cookie", cookie.encode()), *HEADERS]

@@ -1,4 +1,4 @@
-"""The server as an ASGI application: routes, errors as sentences, the page, and the checks in front of them."""
+"""The server as an ASGI application: routes, error responses, the page, and the access checks in front of them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from anykg.web.uploads import TooLarge
 STATIC = Path(__file__).parent / "static"
 ROOT = "/api/v1"
 INSIDE, OUTSIDE, STREAMS = 256, 16_384, 256
-"""Requests under way at once, requests that wait for that, and streams of events."""
+"""Upper bounds on concurrent requests, waiting requests, and event streams."""
 WAITING_SECONDS = 60.0
 log = logging.getLogger("anykg.web")
 
@@ -45,7 +45,7 @@ def create_app(state: State, *, token: str, port: int, hosts: Iterable[str] = LO
         version=__version__,
         description="Look at knowledge graphs, ask for missing facts, understand the answers, decide about them.",
         openapi_url=f"{ROOT}/openapi.json",
-        docs_url=None,  # those pages load scripts from elsewhere
+        docs_url=None,  # those pages load scripts from other sites
         redoc_url=None,
         lifespan=lifespan,
     )
@@ -65,7 +65,7 @@ def create_app(state: State, *, token: str, port: int, hosts: Iterable[str] = LO
 
 
 class _Static(StaticFiles):
-    """Files of the page; the browser asks whether they have changed."""
+    """Files of the page, revalidated by the browser."""
 
     def file_response(self, *arguments: Any, **options: Any) -> Response:
         response = super().file_response(*arguments, **options)
@@ -74,7 +74,7 @@ class _Static(StaticFiles):
 
 
 def _add_errors(app: FastAPI) -> None:
-    """Every failure becomes a JSON object with one sentence."""
+    """Turn every failure into a JSON object with a message."""
 
     @app.exception_handler(InputError)
     async def input_error(request: Request, error: InputError) -> JSONResponse:
@@ -107,7 +107,7 @@ def _add_errors(app: FastAPI) -> None:
 
     @app.exception_handler(Cancelled)
     async def cancelled(request: Request, error: Cancelled) -> Response:
-        return Response(status_code=499)  # nobody is there to read it
+        return Response(status_code=499)  # the client has disconnected
 
     @app.exception_handler(Exception)
     async def bug(request: Request, error: Exception) -> JSONResponse:

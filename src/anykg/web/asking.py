@@ -1,4 +1,4 @@
-"""The questions of page, HTTP interface and tools, asked of the public API: names in, JSON-ready answers out."""
+"""Answer the questions of page, HTTP interface and tools with the public API: names in, JSON-ready answers out."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from anykg.progress import Progress, ignore
 from anykg.web.decisions import Triple
 
 FEW_FACTS = 10
-"""Hidden facts of a relation below which a share says little."""
+"""Number of hidden facts of a relation below which a share is uncertain."""
 LISTED = 20
 """Best answers among which the probability of a fact is looked up."""
 COLUMNS = ("head", "relation", "tail")
@@ -26,7 +26,7 @@ Question = tuple[str | None, str | None, str | None]
 
 
 def open_column(question: Question) -> Asked | None:
-    """What a question asks for; None if all three are given."""
+    """The open column of a question; None if all three are given."""
     missing = [name for name, part in zip(COLUMNS, question, strict=True) if part is None]
     if len(missing) > 1:
         raise InputError(f"Expected two of head, relation and tail, found {3 - len(missing)}; {missing[0]} is missing.")
@@ -39,7 +39,7 @@ def has_probabilities(graph: KnowledgeGraph, model: LinkPredictor, asked: Asked 
 
 
 def calibration_for(graph: KnowledgeGraph, model: LinkPredictor, asked: Asked | None) -> Calibration | None:
-    """What turns scores into probabilities: brought by a fitted model, or kept from a check."""
+    """The calibration, stored with a fitted model or cached by a check."""
     return kept_calibration(model, graph, "relation" if asked == "relation" else "node")
 
 
@@ -65,20 +65,20 @@ def predict_all(
 ) -> list[dict[str, Any]]:
     """The answers to each of several questions that ask for the same column."""
     distinct = list(dict.fromkeys(questions))
-    found = anykg.predict(
+    answers = anykg.predict(
         graph, questions=distinct, k=k, known=known, calibrated=calibrated, model=model, progress=progress, strict=True
     ).to_dict()
     by_question: dict[Question, list[dict[str, Any]]] = {question: [] for question in distinct}
-    for row in found["rows"]:
+    for row in answers["rows"]:
         by_question[distinct[row["query"] - 1]].append(with_names(graph, row))
-    left = _none_of_these(found["summary"].get("none_of_these"), distinct)
+    left = _none_of_these(answers["summary"].get("none_of_these"), distinct)
     return [
         {
             "asked": open_column(question),
             "calibrated": calibrated,
             "answers": [_answer(row) for row in by_question[question]],
             "none_of_these": left[question],
-            "warnings": found["warnings"],
+            "warnings": answers["warnings"],
         }
         for question in questions
     ]
@@ -86,21 +86,21 @@ def predict_all(
 
 def _none_of_these(stated: Any, questions: Sequence[Question]) -> dict[Question, float | None]:
     """By question, the probability that no entity of the graph answers it; rows of (query from 1, probability)."""
-    found: dict[Question, float | None] = dict.fromkeys(questions)
+    probabilities: dict[Question, float | None] = dict.fromkeys(questions)
     for row in stated or ():
-        found[questions[row["query"] - 1]] = row["probability"]
-    return found
+        probabilities[questions[row["query"] - 1]] = row["probability"]
+    return probabilities
 
 
 def score_all(
     graph: KnowledgeGraph, model: LinkPredictor, facts: Sequence[Triple], *, progress: Progress = ignore
 ) -> dict[str, Any]:
     """How plausible given facts are."""
-    found = anykg.score(graph, facts, model=model, progress=progress).to_dict()
-    stated = probabilities(graph, model, facts, found["rows"])
+    scored = anykg.score(graph, facts, model=model, progress=progress).to_dict()
+    stated = probabilities(graph, model, facts, scored["rows"])
     rows = [
         _answer(with_names(graph, row)) | {"probability": value}
-        for row, value in zip(found["rows"], stated, strict=True)
+        for row, value in zip(scored["rows"], stated, strict=True)
     ]
     calibrated = any(value is not None for value in stated)
     return {
@@ -108,7 +108,7 @@ def score_all(
         "calibrated": calibrated,
         "answers": rows,
         "none_of_these": None,
-        "warnings": found["warnings"],
+        "warnings": scored["warnings"],
     }
 
 
@@ -117,13 +117,13 @@ def probabilities(
 ) -> list[float | None]:
     """The probability of each of some scored facts; None without a check.
 
-    A fact that is among the best answers to its question has the probability that it has there.
+    A fact that is among the best answers to its question has the probability of that answer.
     """
     stated: list[float | None] = [row.get("probability") for row in rows]
-    found = calibration_for(graph, model, "tail")
-    if not facts or found is None or any(value is not None for value in stated):
+    calibration = calibration_for(graph, model, "tail")
+    if not facts or calibration is None or any(value is not None for value in stated):
         return stated
-    pooled = found(np.array([row["score"] for row in rows], np.float32))
+    pooled = calibration(np.array([row["score"] for row in rows], np.float32))
     questions: list[Question] = [(head, relation, None) for head, relation, _ in facts]
     answered = predict_all(graph, model, questions, k=LISTED, known=False, calibrated=True)
     result: list[float | None] = []
@@ -134,13 +134,13 @@ def probabilities(
 
 
 def _answer(row: dict[str, Any]) -> dict[str, Any]:
-    wanted = (*COLUMNS, "score", "probability", "rank", "known", "tail_rank", "head_rank")
-    return {name: row.get(name) for name in wanted} | {"decision": None}
+    columns = (*COLUMNS, "score", "probability", "rank", "known", "tail_rank", "head_rank")
+    return {name: row.get(name) for name in columns} | {"decision": None}
 
 
 def schema(graph: KnowledgeGraph) -> dict[str, Any]:
-    """What the graph says of its relations; for `graph.derive`."""
-    found = anykg.schema(graph)
+    """The schema of a graph; for `graph.derive`."""
+    result = anykg.schema(graph)
     return {
         "relations": [
             {
@@ -155,13 +155,13 @@ def schema(graph: KnowledgeGraph) -> dict[str, Any]:
                 "head_kinds": [{"kind": one.kind, "share": one.share} for one in row.head_kinds],
                 "tail_kinds": [{"kind": one.kind, "share": one.share} for one in row.tail_kinds],
             }
-            for row in found.schema.relations
+            for row in result.schema.relations
         ]
     }
 
 
 def trust(report: dict[str, Any] | None, graph: KnowledgeGraph, relation: str) -> dict[str, Any] | None:
-    """How a check went for one relation; None if it hid no fact of it."""
+    """The result of a check for one relation; None if it hid no fact of it."""
     if report is None:
         return None
     label = graph.relations.label(graph.relations.index(relation))

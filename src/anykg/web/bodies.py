@@ -1,4 +1,4 @@
-"""ASGI middleware that bounds what requests may cost: how many at once, and how large their bodies are."""
+"""ASGI middleware that bounds the number of concurrent requests and the size of their bodies."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 
 JSON_LIMIT = 2 << 20
 OVERHEAD = 1 << 16
-"""What a multipart form may hold beside its file."""
+"""Bytes that a multipart form may hold besides its file."""
 DRAINED = 512 << 20
-"""Bytes of a body that is too large which are read and dropped, so that the client reads the answer."""
+"""Bytes of an oversized body that are read and discarded, so that the client reads the response."""
 
 
 class Gate:
-    """Lets a bounded number of requests in; others wait outside, in order, and are refused if there are too many.
+    """Admits a bounded number of requests; others wait in order, and are refused if there are too many.
 
-    A request that waits has not been read yet: it costs its connection and no more. Streams of events stay open for
-    long, so they are counted apart and never wait.
+    A waiting request has not been read yet: it only costs its connection. Event streams stay open for long, so they are
+    counted separately and never wait.
     """
 
     def __init__(self, app: Any, *, inside: int, outside: int, streams: int, seconds: float) -> None:
@@ -93,7 +93,7 @@ class BodyLimit:
         async def watched(message: dict[str, Any]) -> None:
             nonlocal started
             if over and not started:
-                return  # the application's complaint about a cut body; ours follows
+                return  # the application's error about the truncated body; ours follows
             started = True
             await send(message)
 

@@ -1,9 +1,9 @@
-"""What reviewers decided: an append-only file of JSON lines.
+"""Store reviewers' decisions in an append-only file of JSON lines.
 
 A decision is acknowledged once its line is on the disk. Several tabs and several servers may write to one file: a lock
-file beside it serialises them, and each reads what the others added before it writes. A line that a crash cut short
-was never acknowledged; it stays in the file, ends with a line break, and is skipped. Ids are chosen by the client, so
-that a decision sent twice is kept once. Nothing is ever rewritten: taking a decision back is a line of its own.
+file beside it serialises them, and each reads what the others added before it writes. A line truncated by a crash was
+never acknowledged; it stays in the file, ends with a line break, and is skipped. Ids are chosen by the client, so that
+a decision sent twice is stored once. Nothing is ever rewritten: undoing a decision is a line of its own.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LOCK_SECONDS = 10.0
 
 
 class Conflict(InputError):
-    """Somebody else decided about this fact in the meantime."""
+    """Another decision about this fact was made in the meantime."""
 
     def __init__(self, current: Decision | None) -> None:
         if current is None:
@@ -45,7 +45,7 @@ class Decision:
     """One line of the file."""
 
     id: str
-    """Chosen by the client; a second line of the same id is not written."""
+    """Chosen by the client; a second decision with the same id is not written."""
     head: str
     relation: str
     tail: str
@@ -70,7 +70,7 @@ class Decision:
 
 
 class Decisions:
-    """The decisions in one file, as of the last look at it."""
+    """The decisions in one file, as of the last refresh."""
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
@@ -79,13 +79,13 @@ class Decisions:
         self._by_id: dict[str, Decision] = {}
         self._current: dict[Triple, list[Decision]] = {}
         self.damaged = 0
-        """Lines that are no decision, such as one that a crash cut short."""
+        """Number of lines that are not decisions, such as one truncated by a crash."""
         self.refresh()
 
     # -- reading ------------------------------------------------------------------------------------------------
 
     def refresh(self) -> None:
-        """Read what was added to the file since the last look."""
+        """Read what was added to the file since the last refresh."""
         with self._guard:
             try:
                 with self.path.open("rb") as file:
@@ -162,7 +162,7 @@ class Decisions:
                 size = file.seek(0, os.SEEK_END)
                 if size:
                     file.seek(size - 1)
-                    if file.read(1) != b"\n":  # cut short by a crash: it was never acknowledged
+                    if file.read(1) != b"\n":  # truncated by a crash: it was never acknowledged
                         line = b"\n" + line
                 file.write(line + b"\n")
                 file.flush()
@@ -216,7 +216,7 @@ class Decisions:
 
 
 def _parse(line: bytes) -> Decision | None:
-    """The decision on a line; None if it is none. Fields of a later version are ignored."""
+    """The decision on a line; None if it is not one. Fields of later versions are ignored."""
     try:
         values: dict[str, Any] = json.loads(line)
         known = {name: values[name] for name in Decision.__dataclass_fields__ if name in values}
@@ -230,7 +230,7 @@ def _parse(line: bytes) -> Decision | None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make a new file's name durable; not every system can."""
+    """Sync the directory entry of a new file, if the system supports it."""
     try:
         handle = os.open(folder, os.O_RDONLY)
     except OSError:

@@ -1,7 +1,7 @@
-"""What a graph says about one entity: its facts by relation, and the neighbourhood as nodes and edges.
+"""Describe one entity: its facts by relation, and its neighbourhood as nodes and edges.
 
-Hubs have thousands of facts, so every list is capped and says how many more there are. Neighbours with few facts come
-first within a relation: they say more about an entity than those that everything is connected to.
+Hubs have thousands of facts, so every list is capped and has the number of omitted facts. Neighbours with few facts
+come first within a relation: they are more specific than hubs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Group(NamedTuple):
 
     relation: int
     direction: Direction
-    others: np.ndarray  # int64 [F], the entities at the other end, most telling first
+    others: np.ndarray  # int64 [F], the entities at the other end, most specific first
 
     @property
     def total(self) -> int:
@@ -30,7 +30,7 @@ class Group(NamedTuple):
 
 
 def named(vocabulary: Vocabulary, index: int) -> dict[str, str]:
-    """A name and what to show for it."""
+    """A name and its label."""
     return {"name": vocabulary[index], "label": vocabulary.label(index)}
 
 
@@ -42,10 +42,10 @@ def degrees(graph: KnowledgeGraph) -> np.ndarray:
 def groups_of(graph: KnowledgeGraph, entity: int) -> list[Group]:
     """The facts of an entity by relation and direction, outgoing ones first, then in the order of relations."""
     count, degree = graph.num_relations, graph.derive(degrees)
-    found = graph.answers(np.full(2 * count, entity), np.arange(2 * count))
+    tails = graph.answers(np.full(2 * count, entity), np.arange(2 * count))
     groups = []
-    for relation in np.flatnonzero(np.diff(found.offsets)):
-        others = found[int(relation)].astype(np.int64)
+    for relation in np.flatnonzero(np.diff(tails.offsets)):
+        others = tails[int(relation)].astype(np.int64)
         others = others[np.argsort(degree[others], kind="stable")]
         direction: Direction = "out" if relation < count else "in"
         groups.append(Group(int(relation) % count, direction, others))

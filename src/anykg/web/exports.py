@@ -1,4 +1,4 @@
-"""Accepted facts in the formats that other tools take in; most are written by `anykg.io.write_back`."""
+"""Export accepted facts in the formats of other tools; most are written by `anykg.io.write_back`."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def export(decisions: Sequence[Decision], format: str) -> Export:
 
 
 def _tsv(decisions: Sequence[Decision]) -> Export:
-    """head, relation, tail, without a header, as the benchmarks have it."""
+    """head, relation, tail, without a header, like the benchmarks."""
     for one in decisions:
         if any(mark in part for part in one.triple for mark in "\t\r\n"):
             raise InputError(

@@ -1,7 +1,7 @@
-"""Long work: a job runs in a process of its own, reports progress, can be stopped, and outlives the page.
+"""Run long tasks as jobs: each has its own process, reports progress, can be stopped, and outlives the page.
 
-One job runs at a time; others wait. A job has a folder with `job.json` (what was asked and how it ended), `result.json`
-and `log.txt`. Finished jobs are found again after a restart. `worker.py` is the other end.
+One job runs at a time; others wait. A job has a folder with `job.json` (order and outcome), `result.json` and
+`log.txt`. Finished jobs are available after a restart. `worker.py` is the child process.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ MOST_WAITING = 8
 KEPT = 60
 """Finished jobs that are kept on disk."""
 STOP_SECONDS = 8.0
-"""For a job to save what it has, before it is killed."""
+"""Grace period for a job to save its work, before it is killed."""
 JOB_FILE, RESULT_FILE, LOG_FILE = "job.json", "result.json", "log.txt"
 
 
 @dataclass(frozen=True)
 class Order:
-    """What a job is to do."""
+    """The order of a job."""
 
     kind: Kind
     graph: str
     """The graph's id on this server."""
     name: str
-    """What to call the graph in results."""
+    """The display name of the graph."""
     snapshot: str
     """The folder with the graph."""
     digest: str
@@ -55,7 +55,7 @@ class Order:
 
 @dataclass(frozen=True)
 class Job:
-    """An order and how far it is."""
+    """An order and its state."""
 
     id: str
     order: Order
@@ -63,15 +63,15 @@ class Job:
     done: int = 0
     total: int = 0
     note: str = ""
-    """What is being done."""
+    """The current activity."""
     error: str = ""
-    """One sentence, if it failed."""
+    """The error message, if it failed."""
     created: float = 0.0
     started: float | None = None
     ended: float | None = None
 
     def public(self) -> dict[str, Any]:
-        """What clients see."""
+        """The job as JSON for clients."""
         return {
             "id": self.id,
             "kind": self.order.kind,
@@ -95,7 +95,7 @@ class Jobs:
     """All jobs of a server, and the thread that runs them."""
 
     def __init__(self, folder: Path, on_done: Callable[[Job], None] | None = None) -> None:
-        """`on_done` makes use of a result before the job counts as done."""
+        """`on_done` processes a result before the job counts as done."""
         self.folder = folder
         self._on_done = on_done
         self._jobs: dict[str, Job] = {job.id: job for job in _finished(folder)}
@@ -112,8 +112,8 @@ class Jobs:
     def list(self, digest: str | None = None) -> list[Job]:
         """Jobs, newest first; only those about one graph if its digest is given."""
         with self._changed:
-            found = [job for job in self._jobs.values() if digest is None or job.order.digest == digest]
-        return sorted(found, key=lambda job: -job.created)
+            jobs = [job for job in self._jobs.values() if digest is None or job.order.digest == digest]
+        return sorted(jobs, key=lambda job: -job.created)
 
     def get(self, name: str) -> Job | None:
         """The job of that id."""
@@ -121,15 +121,15 @@ class Jobs:
             return self._jobs.get(name)
 
     def result(self, name: str) -> dict[str, Any] | None:
-        """What a finished job found."""
+        """The result of a finished job."""
         job = self.get(name)
         if job is None or job.state != "done":
             return None
         try:
-            found: dict[str, Any] = json.loads((self.folder / job.id / RESULT_FILE).read_text(encoding="utf-8"))
+            result: dict[str, Any] = json.loads((self.folder / job.id / RESULT_FILE).read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return None
-        return found
+        return result
 
     def latest(self, kind: Kind, digest: str) -> Job | None:
         """The newest finished job of a kind about a graph."""
@@ -192,7 +192,7 @@ class Jobs:
                 self._running = job.id
             try:
                 self._run_one(job)
-            except Exception as error:  # a job must not take the others with it
+            except Exception as error:  # a failing job must not affect the others
                 self._end(job.id, "failed", f"The job could not be run: {error}")
             with self._changed:
                 self._running = self._child = None
@@ -210,7 +210,7 @@ class Jobs:
         with (folder / LOG_FILE).open("w", encoding="utf-8") as log:
             child = subprocess.Popen(
                 [sys.executable, "-m", "anykg.web.worker", str(folder)],
-                stdin=subprocess.PIPE,  # closes when this process ends, which tells the child to end
+                stdin=subprocess.PIPE,  # closes when this process ends, upon which the child ends
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
@@ -227,14 +227,14 @@ class Jobs:
                 if "error" in message:
                     error = str(message["error"])
                 else:
-                    wanted = {key: message[key] for key in ("done", "total", "note") if key in message}
+                    update = {key: message[key] for key in ("done", "total", "note") if key in message}
                     with self._changed:
-                        self._set(job.id, **wanted)
+                        self._set(job.id, **update)
             code = child.wait()
         if job.id in self._stopping or self._closed:
             self._end(job.id, "stopped", error)
         elif code == 0 and (folder / RESULT_FILE).exists():
-            if self._on_done is not None:  # before anybody is told that it is done
+            if self._on_done is not None:  # before clients see that it is done
                 self._on_done(job)
             self._end(job.id, "done", "")
         else:
@@ -243,7 +243,7 @@ class Jobs:
     def _end(self, name: str, state: State, error: str) -> None:
         with self._changed:
             job = replace(self._jobs[name], state=state, error=error, ended=time.time())
-        write_json(self.folder / name / JOB_FILE, asdict(job))  # before anybody is told
+        write_json(self.folder / name / JOB_FILE, asdict(job))  # before clients are notified
         with self._changed:
             self._jobs[name] = job
 
@@ -252,7 +252,7 @@ class Jobs:
         return job
 
     def _prune(self) -> None:
-        """Forget the oldest finished jobs."""
+        """Remove the oldest finished jobs."""
         with self._changed:
             ended = sorted((job for job in self._jobs.values() if job.state in ENDED), key=lambda job: -job.created)
             for job in ended[KEPT:]:
@@ -262,7 +262,7 @@ class Jobs:
 
 
 def _messages(child: subprocess.Popen[str]) -> Iterator[dict[str, Any]]:
-    """What the child reports, line by line."""
+    """Read the child's reports, line by line."""
     assert child.stdout is not None
     for line in child.stdout:
         try:

@@ -1,4 +1,4 @@
-"""What jobs do, asked of the public API: (graph, model, settings, folder, progress) to what the result file holds."""
+"""The functions that jobs run: from (graph, model, settings, folder, progress) to the content of the result file."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ LongWork = Callable[[KnowledgeGraph, str, dict[str, Any], Path, Progress], dict[
 
 
 def _check(graph: KnowledgeGraph, model: str, settings: dict[str, Any], _: Path, progress: Progress) -> dict[str, Any]:
-    wanted = accepted_by(anykg.check, settings)
-    result: dict[str, Any] = anykg.check(graph, model=model, again=True, progress=progress, **wanted).to_dict()
+    accepted = accepted_by(anykg.check, settings)
+    result: dict[str, Any] = anykg.check(graph, model=model, again=True, progress=progress, **accepted).to_dict()
     return result
 
 
 def _complete(
     graph: KnowledgeGraph, model: str, settings: dict[str, Any], folder: Path, progress: Progress
 ) -> dict[str, Any]:
-    wanted = accepted_by(anykg.complete, settings)
+    accepted = accepted_by(anykg.complete, settings)
     loaded = anykg.load_model(model)
     result: dict[str, Any] = anykg.complete(
-        graph, model=loaded, state=folder / "state.npz", progress=progress, **wanted
+        graph, model=loaded, state=folder / "state.npz", progress=progress, **accepted
     ).to_dict()
     facts = [(row["head"], row["relation"], row["tail"]) for row in result["rows"]]
     stated = probabilities(graph, loaded, facts, result["rows"])
@@ -36,7 +36,7 @@ def _complete(
 
 
 def _audit(graph: KnowledgeGraph, model: str, settings: dict[str, Any], _: Path, progress: Progress) -> dict[str, Any]:
-    del model  # an audit fits its own
+    del model  # an audit fits its own models
     result: dict[str, Any] = anykg.audit(graph, progress=progress, **settings).to_dict()
     return result
 

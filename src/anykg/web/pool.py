@@ -1,8 +1,8 @@
-"""Threads that answer requests: bounded queue, time limit, and no work for clients that have gone.
+"""Threads that answer requests: bounded queue, time limit, and no work for clients that have disconnected.
 
 A `Pool` runs calls one by one on its threads. Calls that share a batch key and wait at the same time are answered
-together. A call learns through its `Cancelled` check whether anybody still waits for it; one that has not started yet
-is dropped.
+together. A running call checks whether a client still waits for it and raises `Cancelled` if not; one that has not
+started yet is dropped.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from concurrent.futures import Future
 from typing import Any
 
 GONE_SECONDS = 0.25
-"""Between two looks whether the client is still there."""
+"""Seconds between checks whether the client is still connected."""
 
 
 class Busy(Exception):
@@ -28,7 +28,7 @@ class TooLong(Exception):
 
 
 class Cancelled(Exception):
-    """Nobody waits for the answer any more."""
+    """No client waits for the answer any more."""
 
 
 class Call:
@@ -40,12 +40,12 @@ class Call:
         self._abandoned = threading.Event()
 
     def abandon(self) -> None:
-        """Tell the worker that nobody waits any more."""
+        """Mark the call as abandoned by its client."""
         self._abandoned.set()
 
     @property
     def is_abandoned(self) -> bool:
-        """Whether nobody waits any more."""
+        """Whether all clients are gone."""
         return self._abandoned.is_set()
 
 
@@ -57,11 +57,11 @@ class Batch:
 
     @property
     def items(self) -> list[Any]:
-        """What was asked, in order."""
+        """The items, in order."""
         return [call.item for call in self.calls]
 
     def check(self, *_: object) -> None:
-        """Raise `Cancelled` if nobody waits any more; fits as a progress callback."""
+        """Raise `Cancelled` if no client waits any more; usable as a progress callback."""
         if all(call.is_abandoned for call in self.calls):
             raise Cancelled
 
@@ -126,7 +126,7 @@ class Pool:
         return call.answer
 
     def close(self) -> None:
-        """Start nothing more."""
+        """Stop accepting calls."""
         with self._changed:
             self._closed = True
             self._queue.clear()
@@ -139,7 +139,7 @@ class Pool:
                 return
             try:
                 answers = batch.work(batch)
-            except BaseException as error:  # handed to whoever asked
+            except BaseException as error:  # re-raised in the caller
                 answers = [error] * len(batch.calls)
             for call, answer in zip(batch.calls, answers, strict=True):
                 _settle(call, answer)

@@ -1,4 +1,4 @@
-"""Why a model believes a fact: `anykg.explain`, with names and labels for everything that is drawn."""
+"""Explain a fact for the page: `anykg.explain`, with names and labels for everything that is drawn."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ def explain(
 ) -> dict[str, Any]:
     """Single facts, paths and rules behind a fact, the contrast with the runner-up, and the score without them.
 
-    `check` raises if nobody waits for the answer any more.
+    `check` raises if no client waits for the answer any more.
     """
     result = anykg.explain(graph, *fact, model=model)
     check()
-    found = result.explanation
-    stated = {} if found.known else _probabilities(graph, model, fact, check)
-    words = _Words(graph, *(int(part) for part in found.triplet))
+    explanation = result.explanation
+    stated = {} if explanation.known else _probabilities(graph, model, fact, check)
+    words = _Words(graph, *(int(part) for part in explanation.triplet))
     return {
-        **words.triple(found.triplet),
-        "known": found.known,
-        "score": found.score,
+        **words.triple(explanation.triplet),
+        "known": explanation.known,
+        "score": explanation.score,
         "probability": stated.get(fact[2]),
-        "rank": found.rank,
-        "candidates": found.candidates,
-        "sentences": words.sentences(found),
+        "rank": explanation.rank,
+        "candidates": explanation.candidates,
+        "sentences": words.sentences(explanation),
         "facts": [
             words.triple(one.fact) | {"effect": one.effect, "lead": one.score - one.other}
-            for one in (found.contrast.facts if found.contrast else ())
+            for one in (explanation.contrast.facts if explanation.contrast else ())
         ],
         "paths": [
             {
@@ -50,7 +50,7 @@ def explain(
                 "effect": path.effect,
                 "shape": words.shape(path.facts, path.nodes),
             }
-            for path in found.paths
+            for path in explanation.paths
         ],
         "rules": [
             {
@@ -59,10 +59,10 @@ def explain(
                 "support": match.support,
                 "body": match.body,
             }
-            for match in found.matches
+            for match in explanation.matches
         ],
-        "contrast": None if found.contrast is None else _contrast(graph, found.contrast, stated),
-        **_removal(found),
+        "contrast": None if explanation.contrast is None else _contrast(graph, explanation.contrast, stated),
+        **_removal(explanation),
         "warnings": list(result.warnings),
     }
 
@@ -93,7 +93,7 @@ def _contrast(graph: KnowledgeGraph, found: Contrast, stated: dict[str, float | 
 
 
 def _removal(found: Explanation) -> dict[str, Any]:
-    """What is left of the score without the reasons, and whether that is more than chance."""
+    """The score without the reasons, and whether the change is larger than by chance."""
     removed, draws = found.removal, found.random
     if not len(removed.facts):
         return {"without": None, "reliable": True}
@@ -109,7 +109,7 @@ def _removal(found: Explanation) -> dict[str, Any]:
 
 
 class _Words:
-    """Facts around one triplet, told in the graph's words."""
+    """Facts around one triplet, described with the graph's names."""
 
     def __init__(self, graph: KnowledgeGraph, head: int, relation: int, tail: int) -> None:
         self.graph, self.head, self.relation, self.tail = graph, head, relation, tail
@@ -124,14 +124,14 @@ class _Words:
         """The facts with letters for entities: X borders Z, Z in group Y: X in group Y."""
         letters = {self.head: "X", self.tail: "Y"}
         free = iter("ZWVUTSRQ")
-        told = []
+        atoms = []
         for row in [*facts, (self.head, self.relation, self.tail)]:
             first, kind, last = (int(part) for part in row)
             for entity in (first, last):
                 if entity not in letters:
                     letters[entity] = next(free, "N")
-            told.append(f"{letters[first]} {self.graph.relations.label(kind)} {letters[last]}")
-        return f"{', '.join(told[:-1])} ⇒ {told[-1]}"
+            atoms.append(f"{letters[first]} {self.graph.relations.label(kind)} {letters[last]}")
+        return f"{', '.join(atoms[:-1])} ⇒ {atoms[-1]}"
 
     def shape(self, facts: Any, nodes: Any) -> str:
         """The relations of a path, with their directions."""
@@ -142,16 +142,16 @@ class _Words:
         return " · ".join(steps)
 
     def sentences(self, found: Explanation) -> list[str]:
-        """The rule that holds most often, told with names; and a known answer that is better, if there is one."""
-        told = []
+        """The rule that holds most often, with names; and a better known answer, if there is one."""
+        sentences = []
         counted = [match for match in found.matches if match.body]
         if counted:
             best = max(counted, key=lambda match: match.share)
-            told.append(f"{sentence(self.graph, best, self.head)}.")
+            sentences.append(f"{sentence(self.graph, best, self.head)}.")
         if found.contrast is not None and found.contrast.known:
             entity, score = found.contrast.known[0]
-            told.append(
+            sentences.append(
                 f"A better answer is already known: {self.graph.entities.label(entity)} "
                 f"(score {score:.2f}, this one {found.score:.2f})."
             )
-        return told
+        return sentences

@@ -1,4 +1,4 @@
-"""Graphs: list, upload, search, entities, neighbourhoods; and the questions a model answers at once."""
+"""Routes of graphs: list, upload, search, entities, neighbourhoods, and questions answered immediately."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Offset = Annotated[int, Query(ge=0, le=10**9)]
 
 
 async def state_of(request: Request) -> State:
-    """What the server holds."""
+    """The state of the server."""
     state: State = request.app.state.anykg
     return state
 
@@ -121,9 +121,9 @@ async def search(
     def work() -> dict[str, Any]:
         index = served.entities if kind == "entity" else served.relations
         vocabulary = served.graph.entities if kind == "entity" else served.graph.relations
-        found = index.search(q, offset=offset, limit=limit)
-        matches = [named(vocabulary, int(one)) | {"facts": int(index.counts[one])} for one in found.ids]
-        return {"matches": matches, "total": found.total, "similar": found.similar}
+        page = index.search(q, offset=offset, limit=limit)
+        matches = [named(vocabulary, int(one)) | {"facts": int(index.counts[one])} for one in page.ids]
+        return {"matches": matches, "total": page.total, "similar": page.similar}
 
     result: dict[str, Any] = await state.read(request, work)
     return result
@@ -246,7 +246,7 @@ async def explain(served: Graph, state: Held, request: Request, fact: schemas.As
 
 @router.get("/graphs/{graph}/schema", response_model=schemas.GraphSchema, responses=PROBLEMS, tags=["ask"])
 async def schema(served: Graph, state: Held, request: Request) -> dict[str, Any]:
-    """What the graph says of its relations: functional, symmetric, inverse, and which kinds of entities they join."""
+    """The schema of the graph: functional, symmetric and inverse relations, and the kinds of entities they join."""
     found: dict[str, Any] = await state.compute(request, lambda _: served.graph.derive(asking.schema), PREDICT_SECONDS)
     return found
 

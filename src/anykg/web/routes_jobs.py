@@ -1,4 +1,4 @@
-"""Long work: order it, watch it, stop it, fetch what it found."""
+"""Routes of jobs: start, watch, stop, fetch results."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ STREAM: dict[int | str, dict[str, Any]] = {
 
 @router.post("/graphs/{graph}/check", response_model=schemas.Job, responses=PROBLEMS, tags=["jobs"], status_code=202)
 async def check(served: Graph, state: Held, order: schemas.CheckOrder | None = None) -> dict[str, Any]:
-    """Hide facts and ask for them: how far to trust the model here. Also makes probabilities of scores."""
+    """Hide facts and ask for them: how far to trust the model here. Also calibrates probabilities."""
     settings = (order or schemas.CheckOrder()).model_dump(exclude_none=True)
     return start(state, served, "check", settings)
 
@@ -44,7 +44,7 @@ async def complete(
         for name, kind in (("relations", "relation"), ("heads", "entity")):
             if name in given:
                 given[name] = [known_name(served, kind, one) for one in given[name]]
-        # Facts that are decided already are left out later: as many more are looked for.
+        # Facts with a decision are left out later, so as many more are requested.
         decided = served.decisions.triples("reject") | served.decisions.triples("accept")
         return given | {"count": given["count"] + len(decided), "wanted": given["count"]}
 
@@ -144,10 +144,10 @@ def listed(state: State) -> list[dict[str, Any]]:
 
 def job_of(state: State, name: str) -> Job:
     """The job of that id."""
-    found = state.jobs.get(name)
-    if found is None:
+    job = state.jobs.get(name)
+    if job is None:
         raise UnknownName("job", name)
-    return found
+    return job
 
 
 def _stream(request: Request, event: str, look: Callable[[], tuple[dict[str, Any], bool]]) -> StreamingResponse:

@@ -1,4 +1,4 @@
-"""Review: candidates that jobs found, decisions about them, and the export of what was accepted."""
+"""Routes of the review: candidates found by jobs, decisions about them, and the export of accepted facts."""
 
 from __future__ import annotations
 
@@ -196,10 +196,10 @@ def _rows(state: State, served: Served, job: Job) -> list[dict[str, Any]]:
 
 def _candidate(served: Served, row: dict[str, Any], decision: Decision | None) -> dict[str, Any]:
     plain = with_names(served.graph, row)
-    wanted = ("head", "relation", "tail", "score", "probability", "rank", "reason")
+    columns = ("head", "relation", "tail", "score", "probability", "rank", "reason")
     if "plausibility" in plain:  # of an audit
         plain["probability"] = plain["plausibility"]
-    return {name: plain.get(name) for name in wanted} | {"decision": asdict(decision) if decision else None}
+    return {name: plain.get(name) for name in columns} | {"decision": asdict(decision) if decision else None}
 
 
 def _triple(row: dict[str, Any]) -> Triple:

@@ -111,7 +111,7 @@ def serve(
 
 
 def _started(state: Any, check: bool, address: str | None) -> None:
-    """Once the server listens: open the page, load the kernels, check small graphs that have no probabilities yet."""
+    """After the server has started: open the page, load the kernels, check small graphs without a calibration."""
     if address is not None:
         threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
     threading.Thread(target=state.warm_up, args=(CHECKED_FACTS if check else 0,), daemon=True).start()
@@ -133,17 +133,17 @@ def _socket(host: str, port: int | None) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     problem: OSError | None = None
     for number in [port] if port is not None else [*range(FIRST_PORT, FIRST_PORT + TRIED_PORTS), 0]:
-        found = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # asyncio sets TCP_NODELAY only then
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # asyncio sets TCP_NODELAY only then
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            found.bind((host, number))
-            found.listen(512)
-            found.set_inheritable(False)
+            bound.bind((host, number))
+            bound.listen(512)
+            bound.set_inheritable(False)
         except (OSError, OverflowError) as error:
-            found.close()
+            bound.close()
             problem = error if isinstance(error, OSError) else OSError(str(error))
         else:
-            return found
+            return bound
     reason = (problem.strerror or str(problem)) if problem else "no port is free"
     raise InputError(
         f"{host}:{port if port is not None else FIRST_PORT}: cannot listen there ({reason}); choose another."
@@ -151,11 +151,11 @@ def _socket(host: str, port: int | None) -> socket.socket:
 
 
 def _own(host: str) -> list[str]:
-    """Addresses of this computer, where it listens on all of them."""
+    """Addresses of this computer, if it listens on all of them."""
     if host not in ("0.0.0.0", "::"):
         return []
     try:
-        found = {str(row[4][0]) for row in socket.getaddrinfo(socket.gethostname(), None)}
+        addresses = {str(row[4][0]) for row in socket.getaddrinfo(socket.gethostname(), None)}
     except OSError:
         return []
-    return [f"[{one}]" if ":" in one else one for one in found]
+    return [f"[{one}]" if ":" in one else one for one in addresses]

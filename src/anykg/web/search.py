@@ -1,7 +1,7 @@
-"""Find names as they are typed: exact, prefix, word, substring, then similar spelling.
+"""Search names as they are typed: exact, prefix, word, substring, then similar spelling.
 
 Text is compared without case and accents. Matches come by tier, then by how many facts a name has. Names of similar
-spelling share byte trigrams of their words with the query; the inverted index for that is built at the first need.
+spelling share byte trigrams of their words with the query; the inverted index for that is built on first use.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ LEAST_OVERLAP = 0.5
 """Share of the query's trigrams below which a name is not similar."""
 MOST_SIMILAR = 50
 KEPT_QUERIES, KEPT_MATCHES = 256, 4_000_000
-"""How many queries are kept with what they found, and how many matches in all."""
+"""Upper bounds on the cached queries, and on their matches in all."""
 WORD_BREAKS = r"[\s_\-/#:.,()'\"|]"
 
 
-class Found(NamedTuple):
+class Page(NamedTuple):
     """One page of matches."""
 
     ids: np.ndarray  # int32 [M]
@@ -58,7 +58,7 @@ class SearchIndex:
         self._kept: OrderedDict[str, tuple[np.ndarray, bool]] = OrderedDict()
         self._kept_matches = 0
 
-    def search(self, query: str, *, offset: int = 0, limit: int = 20) -> Found:
+    def search(self, query: str, *, offset: int = 0, limit: int = 20) -> Page:
         """Matches number `offset` to `offset + limit`; an empty query lists everything, most facts first."""
         wanted = folded(query.strip()[:LONGEST_QUERY])
         with self._guard:
@@ -66,14 +66,14 @@ class SearchIndex:
             if kept is not None:
                 self._kept.move_to_end(wanted)
         if kept is None:
-            found, similar = self._matches(wanted)
-            kept = found.astype(np.int32), similar
+            matches, similar = self._matches(wanted)
+            kept = matches.astype(np.int32), similar
             self._keep(wanted, kept)
         ids, similar = kept
-        return Found(ids[offset : offset + limit], len(ids), similar)
+        return Page(ids[offset : offset + limit], len(ids), similar)
 
     def _keep(self, wanted: str, kept: tuple[np.ndarray, bool]) -> None:
-        """Remember what a query found, and forget the queries that were not asked for longest."""
+        """Cache the matches of a query, and evict the least recently used queries."""
         with self._guard:
             if wanted in self._kept:  # another thread was faster
                 return
@@ -88,10 +88,10 @@ class SearchIndex:
         tiers = np.full(len(self.counts), 9, np.int8)
         for texts in self._texts:
             np.minimum(tiers, _tiers(texts, wanted), out=tiers)
-        found = np.flatnonzero(tiers < 9)
-        if len(found):
-            lengths = self._texts[-1].str.len_bytes().to_numpy()[found]
-            return found[np.lexsort((lengths, -self.counts[found], tiers[found]))], False
+        matches = np.flatnonzero(tiers < 9)
+        if len(matches):
+            lengths = self._texts[-1].str.len_bytes().to_numpy()[matches]
+            return matches[np.lexsort((lengths, -self.counts[matches], tiers[matches]))], False
         return self._similar(wanted), True
 
     def _similar(self, wanted: str) -> np.ndarray:

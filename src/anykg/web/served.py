@@ -33,7 +33,7 @@ log = logging.getLogger("anykg.web")
 SHOWN_RELATIONS = 1000
 EXAMPLES, MOST_TRIED = 2, 16
 SEVERAL = 1.5
-"""Facts per entity from which on a relation usually has several answers."""
+"""Facts per entity from which a relation usually has several answers."""
 
 
 @dataclass
@@ -47,7 +47,7 @@ class Served:
     graph: KnowledgeGraph
     decisions: Decisions
     models: dict[str, str]
-    """What models can answer: a name to show, and where each is loaded from."""
+    """The available models: display name and source of each."""
     model_name: str
     model: LinkPredictor
     guard: threading.Lock = field(default_factory=threading.Lock)
@@ -92,7 +92,7 @@ class Served:
         return self.graph.relations.index(name)
 
     def summary(self) -> dict[str, Any]:
-        """What a list of graphs shows."""
+        """The summary shown in the list of graphs."""
         return {
             "id": self.id,
             "name": self.name,
@@ -103,7 +103,7 @@ class Served:
         }
 
     def detail(self) -> dict[str, Any]:
-        """What a page about the graph shows."""
+        """The content of the graph's page."""
         counts = np.bincount(self.graph.triplets[:, 1], minlength=self.graph.num_relations)
         order = np.argsort(-counts, kind="stable")[:SHOWN_RELATIONS]
         degree = self.graph.derive(degrees)
@@ -173,7 +173,7 @@ class Collection:
             write_json(self.fitted_folder(served.graph.digest) / CHOICE_FILE, {"model": name})
 
     def _use_fitted(self, served: Served) -> None:
-        """Answer with the model chosen last, or else with the one fitted last to this very graph."""
+        """Use the model chosen last, or the one fitted last to this graph."""
         folder = self.fitted_folder(served.graph.digest)
         try:
             chosen = json.loads((folder / CHOICE_FILE).read_text(encoding="utf-8"))["model"]
@@ -207,8 +207,8 @@ class Collection:
 
     def fitted(self, digest: str) -> list[Path]:
         """The models that were fitted to a graph, oldest first."""
-        found = (path.parent for path in self.fitted_folder(digest).glob("fitted-*/model.json"))
-        return sorted(found, key=lambda path: (len(path.name), path.name))  # fitted-10 comes after fitted-9
+        folders = (path.parent for path in self.fitted_folder(digest).glob("fitted-*/model.json"))
+        return sorted(folders, key=lambda path: (len(path.name), path.name))  # fitted-10 comes after fitted-9
 
     def _decisions_of(self, path: str, title: str) -> Path:
         """Beside the graph's file; for datasets and uploads, in the data folder."""
@@ -254,7 +254,7 @@ def examples(graph: KnowledgeGraph) -> list[dict[str, Any]]:
 
 
 def _stem(path: Path) -> str:
-    """The file's name without what says its format."""
+    """The file's name without its extensions."""
     return (
         re.sub(r"(\.(tsv|csv|txt|nt|nq|ttl|rdf|jsonl|ndjson|json|parquet|psv|tab|gz|zst))+$", "", path.name)
         or path.name

@@ -1,4 +1,4 @@
-"""Graphs as files that jobs read: quick, and the same graph even if the source has changed or was standard input."""
+"""Save graphs as files for jobs: fast to read, and unchanged even if the source has changed or was standard input."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def save_snapshot(graph: KnowledgeGraph, folder: Path) -> Path:
         with atomic_path(own / PARTS[vocabulary.kind]) as temporary:
             pl.DataFrame({"name": vocabulary.names, "label": labels}).write_parquet(temporary)
     with atomic_path(own / FACTS) as temporary, temporary.open("wb") as file:
-        np.save(file, graph.triplets)  # last: its presence says that all parts are there
+        np.save(file, graph.triplets)  # written last: its presence means that the snapshot is complete
     return own
 
 
 def load_snapshot(folder: Path, name: str, digest: str) -> KnowledgeGraph:
-    """Read what `save_snapshot` wrote."""
+    """Read a snapshot that `save_snapshot` wrote."""
     try:
         vocabularies = []
         for kind, file in PARTS.items():

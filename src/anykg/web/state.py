@@ -1,4 +1,4 @@
-"""Everything a running server holds, and how requests reach it."""
+"""The state of a running server, and how requests reach it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class State:
         self.collection = collection
         self.uploads = Uploads(collection.data / "uploads", upload_limit)
         self.reading = Pool("reading", threads=2, waiting=1000)
-        # One thread: the kernels' thread pool must not be entered twice, and requests that wait are answered together.
+        # One thread: the kernels' thread pool is not reentrant, and waiting requests are answered together.
         self.computing = Pool("computing", threads=1, waiting=128, together=32)
         self.snapshots = cache / "graphs"
         self.jobs = Jobs(cache / "jobs", self._job_done)
@@ -66,7 +66,7 @@ class State:
         for served in self.collection:
             for example in served.graph.derive(served_examples)[:1]:
                 question = tuple(part and part["name"] for part in example.values())
-                with suppress(Exception):  # a request will say what is wrong
+                with suppress(Exception):  # a request will report the error
                     self.computing.put(partial(_ask_one, served), question).result()
             small = served.graph.num_triplets <= checked_facts
             if small and not asking.has_probabilities(served.graph, served.model, "tail"):
@@ -83,11 +83,11 @@ class State:
         return None
 
     async def read(self, request: Request, work: Callable[[], Any], seconds: float = READ_SECONDS) -> Any:
-        """The result of light work, on a reading thread."""
+        """Run cheap work on a reading thread."""
         return await self.reading.run(_once(work), None, seconds=seconds, gone=request.is_disconnected)
 
     async def compute(self, request: Request, work: Callable[[Batch], Any], seconds: float) -> Any:
-        """The result of model work, on the computing thread."""
+        """Run model work on the computing thread."""
         return await self.computing.run(
             lambda batch: [work(batch)], None, seconds=seconds, gone=request.is_disconnected
         )
@@ -95,7 +95,7 @@ class State:
     async def predict(
         self, request: Request, served: Served, question: asking.Question, *, k: int, known: bool
     ) -> dict[str, Any]:
-        """The answers to a question; questions that wait at the same time are asked together."""
+        """The answers to a question; questions that wait at the same time are answered in one batch."""
         asked = asking.open_column(question)
         graph, model = served.graph, served.model
 
@@ -123,9 +123,9 @@ def _once(work: Callable[[], Any]) -> Callable[[Batch], list[Any]]:
 def known_name(served: Served, kind: str, name: str) -> str:
     """The name of an entity or relation given by name or label; unknown ones raise with names that look alike."""
     vocabulary = served.graph.relations if kind == "relation" else served.graph.entities
-    found = vocabulary.find(name)
-    if found is not None:
-        return vocabulary[found]
+    position = vocabulary.find(name)
+    if position is not None:
+        return vocabulary[position]
     index = served.relations if kind == "relation" else served.entities
     near = index.search(name, limit=SUGGESTIONS).ids
     raise UnknownName(vocabulary.kind, name, [vocabulary.label(int(one)) for one in near])

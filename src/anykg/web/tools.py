@@ -1,6 +1,6 @@
-"""The tools that `anykg mcp` offers to assistants: small, read-only, every answer with what is needed to judge it.
+"""The tools that `anykg mcp` offers to assistants: small and read-only.
 
-An answer says how probable it is, whether it is in the graph already, and how far the check trusts its relation. The
+Every answer has its probability, whether it is in the graph already, and how far the check trusts its relation. The
 check is started with the server; answers wait for it.
 """
 
@@ -40,18 +40,18 @@ Name = Annotated[str, Field(max_length=4000)]
 
 
 class Toolbox:
-    """One graph, its model, and what the check found."""
+    """One graph, its model, and the result of the check."""
 
     def __init__(self, served: Served, *, check: bool = True) -> None:
         self.served = served
         self.report: dict[str, Any] | None = None
         self._reading = Pool("reading", threads=1, waiting=16)
-        self._computing = Pool("computing", threads=1, waiting=16)  # the kernels' threads must not be entered twice
+        self._computing = Pool("computing", threads=1, waiting=16)  # the kernels' thread pool is not reentrant
         if check:  # before any other work
             self._computing.put(lambda _: [self.check()])
 
     async def run(self, work: Callable[[], Any], *, computes: bool = False) -> str:
-        """The result of `work` as JSON; wrong input raises with a sentence. Work that computes waits for the check."""
+        """The result of `work` as JSON; wrong input raises an error. Work that computes waits for the check."""
         from mcp.server.mcpserver.exceptions import ToolError
 
         pool = self._computing if computes else self._reading
@@ -71,12 +71,12 @@ class Toolbox:
         """How far to trust the model on this graph."""
         served = self.served
         facts = CHECKED if served.graph.num_triplets <= SMALL_FACTS else CHECKED_OF_MANY
-        found = anykg.check(served.graph, model=served.model, name=served.model_name, facts=facts).to_dict()
-        self.report = found
-        rows = [row for row in found["rows"] if row["group"] == "relation"]
+        report = anykg.check(served.graph, model=served.model, name=served.model_name, facts=facts).to_dict()
+        self.report = report
+        rows = [row for row in report["rows"] if row["group"] == "relation"]
         return {
-            "sentence": found["summary"]["sentence"],
-            "warnings": found["warnings"],
+            "sentence": report["summary"]["sentence"],
+            "warnings": report["warnings"],
             "by_relation": [
                 {"relation": row["name"], "hidden_facts": row["facts"], "first_answer_right": _round(row["hits@1"])}
                 for row in rows[:SHOWN_RELATIONS]
@@ -105,22 +105,20 @@ class Toolbox:
         served = self.served
         index = served.relations if kind == "relation" else served.entities
         vocabulary = served.graph.relations if kind == "relation" else served.graph.entities
-        found = index.search(text, limit=limit)
+        page = index.search(text, limit=limit)
         matches = [
             {"name": vocabulary[int(one)], "label": vocabulary.label(int(one)), "facts": int(index.counts[one])}
-            for one in found.ids
+            for one in page.ids
         ]
-        return {"matches": matches, "total": found.total, "only_similar": found.similar}
+        return {"matches": matches, "total": page.total, "only_similar": page.similar}
 
     def neighbours(self, entity: str, relation: str | None, limit: int) -> dict[str, Any]:
         """Known facts of an entity."""
         served = self.served
         at = served.entity(known_name(served, "entity", entity))
-        wanted = served.relation(known_name(served, "relation", relation)) if relation else None
-        groups = [group for group in groups_of(served.graph, at) if wanted is None or group.relation == wanted]
-        pages = [
-            facts_page(served.graph, group, 0, limit if wanted is not None else min(limit, 10)) for group in groups
-        ]
+        only = served.relation(known_name(served, "relation", relation)) if relation else None
+        groups = [group for group in groups_of(served.graph, at) if only is None or group.relation == only]
+        pages = [facts_page(served.graph, group, 0, limit if only is not None else min(limit, 10)) for group in groups]
         return {
             "entity": served.graph.entities.label(at),
             "in_graph": True,
@@ -149,15 +147,15 @@ class Toolbox:
             return self.score(str(names[0]), str(names[1]), str(names[2]))
         calibrated = asking.has_probabilities(served.graph, served.model, asked)
         rejected = served.decisions.triples("reject")
-        found = asking.predict_all(
+        ranked = asking.predict_all(
             served.graph, served.model, [question], k=k + len(rejected), known=known, calibrated=calibrated
         )[0]
-        answers = [one for one in found["answers"] if tuple(one[c]["name"] for c in asking.COLUMNS) not in rejected]
+        answers = [one for one in ranked["answers"] if tuple(one[c]["name"] for c in asking.COLUMNS) not in rejected]
         return {
             "answers": [
                 self._judged(one) | {"answer": one[asked]["name"], "label": one[asked]["label"]} for one in answers[:k]
             ],
-            "none_of_these": found["none_of_these"],
+            "none_of_these": ranked["none_of_these"],
             "trust": self._trust(question[1]),
             "note": None if calibrated else "No probabilities for this kind of question; scores only rank.",
         }
@@ -175,18 +173,18 @@ class Toolbox:
         served = self.served
         fact = self._fact(head, relation, tail)
         why = reasons.explain(served.graph, served.model, fact)
-        told = [
-            {"path": " ; ".join(_told(one) for one in path["facts"]), "effect": _round(path["effect"])}
+        paths = [
+            {"path": " ; ".join(_fact_text(one) for one in path["facts"]), "effect": _round(path["effect"])}
             for path in why["paths"]
         ]
-        singles = [{"fact": _told(one), "effect": _round(one["effect"])} for one in why["facts"]]
+        singles = [{"fact": _fact_text(one), "effect": _round(one["effect"])} for one in why["facts"]]
         return {
             "probability": _round(why["probability"]),
             "in_graph": why["known"],
             "rank": why["rank"],
             "sentences": why["sentences"],
             "facts": singles,
-            "paths": told,
+            "paths": paths,
             "rules": [
                 {"rule": rule["text"], "holds": rule["support"], "of": rule["body"]} for rule in why["rules"][:3]
             ],
@@ -204,14 +202,14 @@ class Toolbox:
                 f"This graph has {served.graph.num_triplets:,} facts; give a relation or a head, to look at a part."
             )
         done = served.decisions.triples("reject") | served.decisions.triples("accept")
-        found = anykg.complete(
+        result = anykg.complete(
             served.graph,
             model=served.model,
             count=count + len(done),
             relations=[known_name(served, "relation", relation)] if relation else None,
             heads=[known_name(served, "entity", head)] if head else None,
         ).to_dict()
-        rows = [row for row in found["rows"] if (row["head"], row["relation"], row["tail"]) not in done][:count]
+        rows = [row for row in result["rows"] if (row["head"], row["relation"], row["tail"]) not in done][:count]
         facts = [(row["head"], row["relation"], row["tail"]) for row in rows]
         probabilities = asking.probabilities(served.graph, served.model, facts, rows)
         return {
@@ -237,20 +235,20 @@ class Toolbox:
         )
 
     def _judged(self, row: dict[str, Any]) -> dict[str, Any]:
-        found = {"probability": _round(row["probability"]), "in_graph": row["known"]}
-        return found if row["score"] is None else found | {"score": _round(row["score"])}
+        judged = {"probability": _round(row["probability"]), "in_graph": row["known"]}
+        return judged if row["score"] is None else judged | {"score": _round(row["score"])}
 
     def _trust(self, relation: str | None, *, short: bool = False) -> Any:
         """How often the first answer was right for a relation, and from how many hidden facts that is known."""
         if relation is None or self.report is None:
             return None
-        found = asking.trust(self.report, self.served.graph, relation)
-        if found is None:
+        trust = asking.trust(self.report, self.served.graph, relation)
+        if trust is None:
             return None if short else "The check hid no fact of this relation."
-        return _round(found["first"]) if short else found["sentence"]
+        return _round(trust["first"]) if short else trust["sentence"]
 
 
-def _told(fact: dict[str, Any]) -> str:
+def _fact_text(fact: dict[str, Any]) -> str:
     return " ".join(fact[column]["label"] for column in asking.COLUMNS)
 
 

@@ -1,4 +1,4 @@
-"""Graph files from the page: kept under a name of ours, read by the same readers, described before they are used."""
+"""Uploaded graph files: stored under a safe name, read by the usual readers, described before they are used."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from anykg.io.read import ReadReport
 
 KEPT = 4
-"""Files that were described and not yet used."""
+"""Upper bound on files that are described but not used yet."""
 GROWTH = 12
-"""How many times larger than the limit for uploads a file may be once it is unpacked."""
+"""How many times the upload limit a file may take after decompression."""
 ROW_BYTES = 16
-"""That a row of a table takes at least."""
+"""Minimum bytes of a row of a table."""
 CHUNK = 1 << 20
 
 
@@ -45,7 +45,7 @@ class Upload:
     report: ReadReport
 
     def public(self) -> dict[str, Any]:
-        """What clients see."""
+        """The upload as JSON for clients."""
         how, *rest = (line for line in self.report.lines() if not line.startswith("  "))
         return {
             "id": self.id,
@@ -94,7 +94,7 @@ class Uploads:
         raise UnknownName("upload (they are forgotten after some time; send the file again)", name)
 
     def _copy(self, file: IO[bytes], name: str) -> Path:
-        """Keep the content under its digest, so that the same file sent again is the same graph."""
+        """Store the content under its digest, so that the same file sent again is the same graph."""
         self.folder.mkdir(parents=True, exist_ok=True)
         digest, size = blake2b(digest_size=8), 0
         temporary = self.folder / f"arriving-{threading.get_ident()}"
@@ -115,11 +115,11 @@ class Uploads:
             temporary.unlink(missing_ok=True)
 
     def _refuse_bombs(self, path: Path) -> None:
-        """Refuse a small file that unpacks to a huge one before anything unpacks it in memory."""
+        """Refuse a small file that decompresses to a huge one, before it is decompressed in memory."""
         most = GROWTH * self.limit
         try:
             too_large = _unpacked_size(path, most) > most
-        except Exception:  # the reader says what is wrong with the file
+        except Exception:  # the reader reports what is wrong with the file
             return
         if too_large:
             shutil.rmtree(path.parent, ignore_errors=True)
@@ -127,7 +127,7 @@ class Uploads:
 
 
 def _unpacked_size(path: Path, most: int) -> int:
-    """How large the content is once it is unpacked; counting stops above `most`."""
+    """The decompressed size of the content; counting stops above `most`."""
     start = path.open("rb").read(8)
     if start.startswith(b"PK\x03\x04"):
         with zipfile.ZipFile(path) as archive:
@@ -158,7 +158,7 @@ def _count(stream: Any, most: int) -> int:
 
 
 def safe_name(name: str) -> str:
-    r"""The last part of a path, made of harmless characters only; what says the format stays.
+    r"""The last part of a path, restricted to safe characters; the extensions are kept.
 
     >>> safe_name("..\\..//etc/pass wd.tsv.gz"), safe_name("..")
     ('pass_wd.tsv.gz', 'graph')

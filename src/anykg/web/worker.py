@@ -1,6 +1,6 @@
 """The process of one job: read the graph, call the public function, write the result.
 
-It reports on standard output, a JSON object a line: {"done": 3, "total": 10}, {"note": "..."} or {"error": "..."}.
+It reports on standard output, one JSON object per line: {"done": 3, "total": 10}, {"note": "..."} or {"error": "..."}.
 SIGINT stops it; so does the end of its standard input, when the server is gone.
 """
 
@@ -43,7 +43,7 @@ def main(folder: Path) -> int:
     os.dup2(2, 1)  # whatever a library prints goes to the log
     threading.Thread(target=_end_with_server, daemon=True).start()
     if hasattr(os, "nice"):
-        os.nice(5)  # requests go before jobs
+        os.nice(5)  # requests have priority over jobs
     report = Reporter(protocol)
     from anykg.errors import InputError, Interrupted
 

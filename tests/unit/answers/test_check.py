@@ -169,21 +169,21 @@ def test_probabilities_are_right_on_average_for_every_relation() -> None:
 
 def test_curves_are_kept_for_their_graph_and_model(tmp_path: Path) -> None:
     graph, model = random_graph(25, 4, 160), RandomScorer()
-    place = calibration_cache.path_of(graph, model, "node")
-    assert calibration_cache.load(place) is None
+    path = calibration_cache.path_of(graph, model, "node")
+    assert calibration_cache.load(path) is None
     kept = check(graph, model=model, facts=20).calibration
-    assert calibration_cache.load(place) == kept
-    assert calibration_cache.path_of(random_graph(25, 4, 160, seed=1), model, "node") != place
-    assert calibration_cache.path_of(graph, model, "relation") != place
+    assert calibration_cache.load(path) == kept
+    assert calibration_cache.path_of(random_graph(25, 4, 160, seed=1), model, "node") != path
+    assert calibration_cache.path_of(graph, model, "relation") != path
     sure = Calibration((float(np.log(1 / 3)), *[0.0] * 5), {}, 1, None)
-    calibration_cache.save(sure, place, graph)
+    calibration_cache.save(sure, path, graph)
     answers = predict(graph, head="e1", relation="r1", model=model, calibrated=True)
     none = answers.summary()["none_of_these"]
     assert [row["probability"] for row in answers] == pytest.approx([0.25 * (1 - none)] * len(answers))
     assert "score" not in answers.to_polars().columns
     assert "probability" in repr(answers)
-    place.write_text("{}")
-    assert calibration_cache.load(place) is None
+    path.write_text("{}")
+    assert calibration_cache.load(path) is None
 
 
 def test_calibrations_are_kept_by_budget(monkeypatch: pytest.MonkeyPatch) -> None:

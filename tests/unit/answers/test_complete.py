@@ -44,7 +44,7 @@ def test_a_relation_that_is_full_lacks_nothing() -> None:
     keys, values = chance_of_missing(graph, 0.1)
     by_name = {(graph.entities[k // 4], int(k % 4)): v for k, v in zip(keys, values, strict=True)}
     born, knows = graph.relations.index("born_in"), graph.relations.index("knows")
-    assert by_name["p3", born] < 0.01  # everybody has one birth place
+    assert by_name["p3", born] < 0.01  # everybody has one birthplace
     assert 0.2 < by_name["p3", knows] < 0.9
     assert ("town0", born) not in by_name
     assert all(0 < value < 1 for value in values)
@@ -189,13 +189,13 @@ def test_interrupted_and_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
     with pytest.raises(Interrupted, match=r"20 of \d+ questions; run it again"):
         rows(graph, count=30, state=state, progress=stop)
-    told: list[module.Estimate] = []
-    assert rows(graph, count=30, state=state, announce=told.append) == whole
-    assert told[0].done == 20
-    assert told[0].questions > 20
-    told.clear()
-    rows(graph, count=31, state=state, announce=told.append)
-    assert told[0].done == 0  # kept for other work
+    estimates: list[module.Estimate] = []
+    assert rows(graph, count=30, state=state, announce=estimates.append) == whole
+    assert estimates[0].done == 20
+    assert estimates[0].questions > 20
+    estimates.clear()
+    rows(graph, count=31, state=state, announce=estimates.append)
+    assert estimates[0].done == 0  # kept for other work
     state.write_bytes(b"damaged")
     assert rows(graph, count=30, state=state) == whole
     state.unlink()

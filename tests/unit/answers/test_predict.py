@@ -89,7 +89,7 @@ def test_many_questions_each_answered_once() -> None:
     assert len(predict(GRAPH, questions=[], model=model)) == 0
 
 
-def test_candidates_and_places_seen() -> None:
+def test_candidates_and_entities_seen() -> None:
     assert [row[2] for row in ask(head="ben", relation="likes", candidates=["carl", "anna"])] == ["anna", "carl"]
     assert [row[2] for row in ask(head="ben", relation="likes", like_tails=True)] == ["carl"]
     assert [row[0] for row in ask(tail="carl", relation="likes", like_tails=True, known=True)] == ["anna", "carl"]

@@ -33,14 +33,14 @@ def test_finished_cells_are_not_run_again(tmp_path: Path, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(answers, "_cells", once)
     monkeypatch.setattr(answers, "load_task", lambda *_: split_task(staff_graph(), "staff"))
-    told: list[str] = []
+    messages: list[str] = []
     for _ in range(2):
         systems = ["zero-shot", "fit", "pykeen-rotate"]
-        answers.run(["staff"], [2.0, 1.0], systems, results=tmp_path, limit=10, tell=told.append)
+        answers.run(["staff"], [2.0, 1.0], systems, results=tmp_path, limit=10, tell=messages.append)
     # zero-shot does not depend on the minutes, and PyKEEN is trained once for all of them
     assert ran == [("zero-shot", [0.0]), ("fit", [2.0]), ("pykeen-rotate", [1.0, 2.0]), ("fit", [1.0])]
-    assert told[0] == "1 of 6: staff 0 min zero-shot ..."
-    assert told[1] == "staff 0 min zero-shot: MRR 50.0"
+    assert messages[0] == "1 of 6: staff 0 min zero-shot ..."
+    assert messages[1] == "staff 0 min zero-shot: MRR 50.0"
 
 
 def test_the_table_sets_systems_side_by_side(tmp_path: Path) -> None:

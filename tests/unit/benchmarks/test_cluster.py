@@ -44,12 +44,12 @@ def test_a_lost_worker_changes_nothing(tmp_path: Path) -> None:
     killed: list[int] = []
     killer = threading.Thread(target=kill_one, args=(tmp_path / "cluster", killed), daemon=True)
     killer.start()
-    told: list[str] = []
-    missing = run_on("local", EXPERIMENT, tmp_path / "cluster" / "runs", tell=lambda cell, text: told.append(text))
+    messages: list[str] = []
+    missing = run_on("local", EXPERIMENT, tmp_path / "cluster" / "runs", tell=lambda cell, text: messages.append(text))
     killer.join(timeout=5)
     assert killed
     assert missing == 0
-    assert len(told) == 3
+    assert len(messages) == 3
     runs.run_all(EXPERIMENT, tmp_path / "alone" / "runs", tell=lambda cell, text: None)
     assert results_of(tmp_path / "cluster") == results_of(tmp_path / "alone")
 

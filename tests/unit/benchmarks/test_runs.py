@@ -101,8 +101,8 @@ def test_a_row_uses_the_weights_of_another(tmp_path: Path) -> None:
 
 def test_experts_are_the_models_of_other_cells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     parts = {
-        name: hold_out(random_graph(40, 3, 120, place), 0.2, 0, "test")
-        for place, name in enumerate(("of:a", "of:b", "c"))
+        name: hold_out(random_graph(40, 3, 120, number), 0.2, 0, "test")
+        for number, name in enumerate(("of:a", "of:b", "c"))
     }
     monkeypatch.setattr(runs, "_load", lambda name, data_dir: Task(name, *parts[name], *parts[name]))
     row = ModelRow("gin", recipe={"epochs": 1, "validation_limit": 2}, limits={"node": 10, "relation": 10})
@@ -201,7 +201,7 @@ def test_a_graph_that_is_not_here_is_left_out(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setenv("ANYKG_DATA", str(tmp_path))
     columns = {"here": ("atlas",), "absent": ("yago3-10",), "both": ("atlas", "yago3-10")}
     experiment = replace(EXPERIMENT, columns=columns, optional=("yago3-10",))
-    assert list(runs.at_hand(experiment, tmp_path).columns) == ["here"]
+    assert list(runs.with_available_graphs(experiment, tmp_path).columns) == ["here"]
 
 
 def test_a_cell_goes_on_with_the_graph_it_was_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,10 +14,10 @@ LIMITS = {"node": 5, "relation": 4}
 
 
 def test_cells_are_kept_and_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[str] = []
-    run({"dice": RandomScorer()}, ["atlas"], results=tmp_path, limits=LIMITS, tell=told.append)  # type: ignore[arg-type]
+    messages: list[str] = []
+    run({"dice": RandomScorer()}, ["atlas"], results=tmp_path, limits=LIMITS, tell=messages.append)  # type: ignore[arg-type]
     text = write_table(tmp_path, LIMITS).read_text()  # type: ignore[arg-type]
-    assert [line.rsplit(" ", 1)[0] for line in told] == [
+    assert [line.rsplit(" ", 1)[0] for line in messages] == [
         f"atlas {task} {protocol} dice: MRR" for task, protocol in zero_shot.KINDS
     ]
     assert text.count("| **mean** |") == 4

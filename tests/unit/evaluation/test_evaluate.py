@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from anykg.evaluation import ranking as module
+from anykg.evaluation import scoring as module
 from anykg.evaluation.evaluate import evaluate
 from anykg.evaluation.metrics import summarise
 from anykg.evaluation.protocol import PROTOCOLS

@@ -39,8 +39,8 @@ def test_against_sorting(seed: int) -> None:
         assert ranks.by(Ties.PESSIMISTIC)[row] == last
 
 
-def test_random_places_among_50_ties() -> None:
-    """Uniform places give Hits@10 = 10/51; the paper's rounding makes the ends half as likely: 9.5/50."""
+def test_random_ranks_among_50_ties() -> None:
+    """Uniform ranks give Hits@10 = 10/51; the paper's rounding makes the ends half as likely: 9.5/50."""
     count = 200_000
     tied = Ranks(np.zeros(count, int), np.full(count, 50), np.full(count, 51))
     for ties, expected in ((Ties.RANDOM, 10 / 51), (Ties.ROUNDED, 9.5 / 50)):

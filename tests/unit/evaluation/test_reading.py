@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from anykg.errors import SettingError
-from anykg.evaluation import ranking, reading
+from anykg.evaluation import ranking, reading, scoring
 from anykg.evaluation.ranks import Ties
 from anykg.graph.graph import HEAD, RELATION, TAIL, KnowledgeGraph
 from anykg.models.mixture import Component, Mixture, MixtureConfig
@@ -60,7 +60,7 @@ def test_facts_outside_are_ranked_last() -> None:
     facts = np.stack([inside, outside])
     rest = graph.without(facts)
     found = reading.rank_facts(MODEL, rest, facts, TAIL, known=graph, budget=60, best=3)
-    [(_, part)] = reading.neighbourhoods(rest, ranking.questions_about(facts, TAIL)[:1], 60)
+    [(_, part)] = reading.neighbourhoods(rest, scoring.questions_about(facts, TAIL)[:1], 60)
     assert outside[TAIL] not in part.entities
     assert np.isneginf(found.scores[1])
     assert np.isfinite(found.scores[0]) == (inside[TAIL] in part.entities)
@@ -88,7 +88,7 @@ def test_known_answers_are_counted_on_the_whole_graph() -> None:
         assert found.best is not None
         assert set(found.best.answered) == {298}
         assert found.standing is None or set(found.standing.answered) == {298}
-    asked = ranking.questions_about(facts, TAIL)
+    asked = scoring.questions_about(facts, TAIL)
     assert set(reading.best_answers(MODEL, rest, asked, budget=50).answered) == {298}
 
 

@@ -89,9 +89,9 @@ def test_directories_in_order(tmp_path, monkeypatch):
     assert data_dirs(tmp_path / "given") == [tmp_path / "given", tmp_path / "variable", cache]
     row = get_dataset("umls")
     for directory in (cache, tmp_path / "variable", tmp_path / "given"):
-        assert find(row, tmp_path / "given") != directory / row.place
+        assert find(row, tmp_path / "given") != directory / row.prefix
         put(directory, "umls")
-        assert find(row, tmp_path / "given") == directory / row.place
+        assert find(row, tmp_path / "given") == directory / row.prefix
 
 
 def test_a_dataset_with_a_file_missing_is_not_here(tmp_path):
@@ -103,11 +103,11 @@ def test_a_dataset_with_a_file_missing_is_not_here(tmp_path):
 @pytest.mark.parametrize("name", ["EN-FR", "umls"])
 def test_load_task_by_name_and_by_path(tmp_path, name):
     row = put(tmp_path, name)
-    named, placed = load_task(name.lower(), tmp_path), load_task(tmp_path / row.place)
+    named, by_path = load_task(name.lower(), tmp_path), load_task(tmp_path / row.prefix)
     assert named.name == row.name
-    assert placed.name == Path(row.place).name
-    assert named.train == placed.train
-    assert named.test == placed.test
+    assert by_path.name == Path(row.prefix).name
+    assert named.train == by_path.train
+    assert named.test == by_path.test
     assert load_graph(name, tmp_path) == named.observed
 
 
@@ -135,7 +135,7 @@ def test_reading_options_reach_a_file_and_are_refused_for_a_folder(tmp_path):
 def test_a_folder_named_like_a_dataset_needs_its_path(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     row = put(tmp_path, "umls")
-    (tmp_path / row.place).rename(tmp_path / "umls")
+    (tmp_path / row.prefix).rename(tmp_path / "umls")
     with pytest.raises(DataError, match="fetch umls"):
         locate("umls")
     assert load_task("./umls").name == "umls"

@@ -170,13 +170,13 @@ def test_download_says_what_is_wrong_with_the_connection(tmp_path):
 def pair(server):
     """EN-FR on the test server: row and checksums."""
     row = get_dataset("EN-FR")
-    row = replace(row, source=f"{server.url}/{row.place}")
+    row = replace(row, source=f"{server.url}/{row.prefix}")
     contents = {path: path.encode() * 10 for path in row.files}
     server.contents = {f"/{path}": content for path, content in contents.items()}
     return row, {path: checksum(content) for path, content in contents.items()}
 
 
-def test_fetch_brings_every_file_into_its_place(server, pair, tmp_path):
+def test_fetch_brings_every_file(server, pair, tmp_path):
     row, checksums = pair
     seen = []
     fetched = fetch(row, tmp_path, checksums=checksums, advance=lambda *state: seen.append(state))
@@ -226,7 +226,7 @@ TRIPLETS = {name: name.encode() * 5 for name in ("train.txt", "valid.txt", "test
 def packed(server, members):
     row = replace(get_dataset("fb15k-237"), source=f"{server.url}/FB15k-237.tar.gz")
     server.contents["/FB15k-237.tar.gz"] = members if isinstance(members, bytes) else archive(members)
-    return row, {f"{row.place}/{name}": checksum(content) for name, content in TRIPLETS.items()}
+    return row, {f"{row.prefix}/{name}": checksum(content) for name, content in TRIPLETS.items()}
 
 
 @pytest.mark.parametrize("prefix", ["", "./", "Release/"])
@@ -235,7 +235,7 @@ def test_fetch_takes_only_the_expected_files_out_of_an_archive(server, tmp_path,
     row, checksums = packed(server, [*members, (prefix + "._train.txt", b"x"), (prefix + "run.sh", b"x")])
     fetched = fetch(row, tmp_path, checksums=checksums)
     assert everything_in(tmp_path) == sorted(row.files)
-    assert (tmp_path / row.place / "test.txt").read_bytes() == TRIPLETS["test.txt"]
+    assert (tmp_path / row.prefix / "test.txt").read_bytes() == TRIPLETS["test.txt"]
     assert all(file.verified for file in fetched)
 
 

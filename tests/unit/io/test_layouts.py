@@ -104,15 +104,15 @@ def test_what_is_wrong_is_said(tmp_path: Path) -> None:
 
 @pytest.mark.skipif("ANYKG_DATA" not in os.environ, reason="ANYKG_DATA is not set: the benchmarks are not here")
 @pytest.mark.parametrize(
-    ("place", "entities", "relations", "observed", "test"),
+    ("folder", "entities", "relations", "observed", "test"),
     [
         ("PediaTypes/EN2FR-15K-V2", 4933, 101, 24165, 2485),
         ("WikiTopics/wikidata_locv2", 10000, 35, 80269, 8918),
         ("transductive/WN18RR", 40943, 11, 86835, 3134),
     ],
 )
-def test_real_benchmarks(place: str, entities: int, relations: int, observed: int, test: int) -> None:
-    task = read_task(Path(os.environ["ANYKG_DATA"]) / place)
+def test_real_benchmarks(folder: str, entities: int, relations: int, observed: int, test: int) -> None:
+    task = read_task(Path(os.environ["ANYKG_DATA"]) / folder)
     graph = task.observed
     assert (graph.num_entities, graph.num_relations) == (entities, relations)
     assert (graph.num_triplets, task.test.num_triplets) == (observed, test)

@@ -202,8 +202,8 @@ def test_a_cache_that_cannot_be_written_is_no_error(source: Path, monkeypatch: p
     assert as_graph(source).num_triplets == 2
 
 
-def _open(place: Path) -> int:
-    return len(pack.open_pack(place)[0])
+def _open(path: Path) -> int:
+    return len(pack.open_pack(path)[0])
 
 
 def test_processes_share_a_file_that_is_replaced(source: Path) -> None:

@@ -83,7 +83,7 @@ def test_round_trip_through_gzip(tmp_path: Path, format: str) -> None:
 @pytest.mark.parametrize(
     "format", ["nt", "nq", "ttl", "trig", "rdf", "jsonld", "graphml", "gexf", "kgtk", "kgx", "neo4j"]
 )
-def test_labels_are_written_where_there_is_a_place_for_them(tmp_path: Path, format: str) -> None:
+def test_labels_are_written_where_the_format_can_hold_them(tmp_path: Path, format: str) -> None:
     graph = graph_of([("Q1", "P1", "Q2")])
     labels = {"Q1": "one", "Q2": "two & more"}
     labelled = KnowledgeGraph(graph.triplets, graph.entities.with_labels(labels), graph.relations)

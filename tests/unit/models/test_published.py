@@ -42,8 +42,10 @@ def mutated(content: bytes, random: np.random.Generator) -> bytes:
     elif kind == 2:
         data[at:at] = random.bytes(int(random.integers(1, 40)))
     else:
-        for place in random.integers(len(data) if kind == 3 else min(3000, len(data)), size=int(random.integers(1, 6))):
-            data[place] = random.integers(256)
+        for position in random.integers(
+            len(data) if kind == 3 else min(3000, len(data)), size=int(random.integers(1, 6))
+        ):
+            data[position] = random.integers(256)
     return bytes(data)
 
 

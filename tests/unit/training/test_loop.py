@@ -237,7 +237,7 @@ except InputError as error:
     assert [p.name for p in tmp_path.iterdir()] == [out.name]
 
 
-def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(InputError, match="cannot be written"):
         train("graphconv", model(), graphs(), RECIPE, out=tmp_path / "file" / "run")
@@ -334,16 +334,16 @@ def test_equal_indices_add_up_alike_on_several_threads() -> None:
 @pytest.mark.parametrize(("share", "edges"), [(0.0, {False}), (0.5, {False, True}), (1.0, {True})])
 def test_pairs_are_hidden_in_as_many_steps_as_asked(share: float, edges: set[bool], tmp_path: Path) -> None:
     """A model that is told what to leave out is told all facts between the ends of its targets."""
-    told = []
+    given = []
 
     class Listening(GraphConv):
         hides_facts = True
 
         def training_scores(self, graph, rows, seed, targets=None):  # type: ignore[no-untyped-def]
-            told.append(targets is not None)
+            given.append(targets is not None)
             assert targets is None or len(targets) >= len(rows)
             return super().training_scores(graph, rows, seed, targets)
 
     torch.manual_seed(0)
     train("graphconv", Listening(), graphs(), replace(RECIPE, hide_pairs=share, epochs=3), out=tmp_path / "run")
-    assert set(told) == edges
+    assert set(given) == edges

@@ -6,7 +6,7 @@ from graphs import random_graph
 
 
 @pytest.mark.parametrize("inverses", [False, True])
-def test_one_place_changes_and_facts_are_avoided(inverses: bool) -> None:
+def test_one_column_changes_and_facts_are_avoided(inverses: bool) -> None:
     graph = random_graph(40, 4, 200, 0)
     targets = graph.triplets.astype(np.int64)
     if inverses:

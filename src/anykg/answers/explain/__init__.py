@@ -1,1 +1,1 @@
-"""Why a model gives an answer: the paths it reads, the clauses that imply it, and what removing them does."""
+"""Explain the answers of a model: the paths it reads, the clauses that imply an answer, and the effect of removals."""

@@ -1,8 +1,8 @@
 """The best paths through layers of weighted edges, by beam search.
 
-An edge (u, r, v) leads from v to u, as messages go in `models.nbf`; scores [L, E] say what it is worth in each
-layer. A path takes at most one edge in a layer, in order, and may wait in between; it never returns to an entity. Its
-worth is the sum over its edges, in the best layers for them; edges worth nothing or less are not taken.
+An edge (u, r, v) leads from v to u, as messages go in `models.nbf`; scores [L, E] are its worth in each layer. A path
+takes at most one edge per layer, in order, and may skip layers; it never returns to an entity. Its worth is the sum
+over its edges, in the best layers for them; only edges of positive worth are taken.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def best_paths(
     worth = np.full((layers + 1, num_nodes, beams), -np.inf)
     taken = np.full((layers + 1, num_nodes, beams), NONE, np.int64)
     back = np.zeros((layers + 1, num_nodes, beams), np.int64)
-    name = np.zeros((layers + 1, num_nodes, beams), np.uint64)  # tells sequences of edges apart
+    name = np.zeros((layers + 1, num_nodes, beams), np.uint64)  # a hash of the sequence of edges
     worth[0, start, 0] = 0.0
     for layer in range(1, layers + 1):
         worth[layer], name[layer] = worth[layer - 1], name[layer - 1]
@@ -44,7 +44,7 @@ def best_paths(
                     _insert(
                         worth[layer, to], taken[layer, to], back[layer, to], name[layer, to], total, edge, beam, label
                     )
-    found = np.full((beams, layers), NONE, np.int64)
+    paths = np.full((beams, layers), NONE, np.int64)
     count = 0
     for beam in range(beams):
         if worth[layers, end, beam] == -np.inf or end == start:
@@ -53,20 +53,20 @@ def best_paths(
         for layer in range(layers, 0, -1):
             edge, before = taken[layer, node, at], back[layer, node, at]
             if edge != NONE:
-                found[count, size] = edge
+                paths[count, size] = edge
                 size += 1
                 node = edges[edge, 2]
             at = before
-        found[count, :size] = found[count, :size][::-1].copy()
+        paths[count, :size] = paths[count, :size][::-1].copy()
         count += 1
-    return found[:count], worth[layers, end, :count].copy()
+    return paths[:count], worth[layers, end, :count].copy()
 
 
 @njit(cache=True)
 def _visits(
     edges: np.ndarray, taken: np.ndarray, back: np.ndarray, layer: int, node: int, beam: int, wanted: int
 ) -> bool:
-    """Whether a kept path goes through `wanted`."""
+    """Whether a kept path goes through the entity `wanted`."""
     while True:
         if node == wanted:
             return True
@@ -89,21 +89,21 @@ def _insert(
     beam: int,
     label: np.uint64,
 ) -> None:
-    """Put a path among the kept ones of an entity, which are sorted; the same edges in other layers are one path."""
+    """Insert a path into the sorted paths of an entity; equal edges in other layers are the same path."""
     last = len(worth) - 1
-    for place in range(len(worth)):
-        if worth[place] > -np.inf and name[place] == label:
-            if worth[place] >= total:
+    for slot in range(len(worth)):
+        if worth[slot] > -np.inf and name[slot] == label:
+            if worth[slot] >= total:
                 return
-            last = place
+            last = slot
             break
-    place = last
-    while place > 0 and worth[place - 1] < total:
-        worth[place], taken[place], back[place], name[place] = (
-            worth[place - 1],
-            taken[place - 1],
-            back[place - 1],
-            name[place - 1],
+    slot = last
+    while slot > 0 and worth[slot - 1] < total:
+        worth[slot], taken[slot], back[slot], name[slot] = (
+            worth[slot - 1],
+            taken[slot - 1],
+            back[slot - 1],
+            name[slot - 1],
         )
-        place -= 1
-    worth[place], taken[place], back[place], name[place] = total, edge, beam, label
+        slot -= 1
+    worth[slot], taken[slot], back[slot], name[slot] = total, edge, beam, label

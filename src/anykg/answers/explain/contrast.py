@@ -1,8 +1,8 @@
-"""Why this answer and not another: single facts that hold up the lead of one answer over the best other one.
+"""Contrastive explanation: the single facts that the lead of an answer over the runner-up depends on.
 
-Facts that touch the head, the answer or the other answer are removed one at a time, and both answers are scored on what
-is left. To encode the graph anew for each of them takes long, so a Bellman-Ford network first passes over the encoded
-graph with each fact masked, and only those that matter most are removed for good. For other models, and if there are
+Facts that touch the head, the answer or the runner-up are removed one at a time, and both answers are scored on the
+rest. Encoding the graph again for each of them is slow, so a Bellman-Ford network first passes over the encoded graph
+with each fact masked, and only the most important ones are removed from the graph. For other models, and if there are
 very many facts, those that `edge_relevance` or the walks between the entities suggest are tested.
 """
 
@@ -16,27 +16,28 @@ import torch
 
 from anykg.answers.explain.neighbourhood import Neighbourhood, neighbourhood
 from anykg.answers.explain.paths import RELEVANT_FACTS
-from anykg.evaluation.ranking import best_answers, device_of, encode
+from anykg.evaluation.ranking import best_answers
+from anykg.evaluation.scoring import device_of, encode
 from anykg.graph.graph import HEAD, TAIL, KnowledgeGraph
 from anykg.models.base import LinkPredictor
 
 TESTED = 64
-"""Facts that are removed, one at a time."""
+"""Number of facts that are removed, one at a time."""
 MASKED, REMOVED = 600, 16
-"""Facts that are masked, one at a time, and of these the ones that are removed."""
+"""Number of facts that are masked, one at a time, and how many of these are removed."""
 
 
 @dataclass(frozen=True)
 class SingleFact:
-    """A fact, and both answers without it."""
+    """A fact, and the scores of both answers without it."""
 
     fact: np.ndarray  # int64 [3]
     score: float
-    """Of the answer."""
+    """Score of the answer."""
     other: float
-    """Of the other answer."""
+    """Score of the runner-up."""
     effect: float
-    """How much smaller the lead is."""
+    """The decrease of the lead."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class Contrast:
     score: float
     other_score: float
     facts: tuple[SingleFact, ...]
-    """Those that were tested and matter, largest effect first."""
+    """The tested facts that matter, largest effect first."""
     tested: int
     nearby: int
     """Facts that touch one of the three entities."""
@@ -65,7 +66,7 @@ class Contrast:
 def contrast(
     model: LinkPredictor, graph: KnowledgeGraph, triplet: np.ndarray, *, count: int = 3, tested: int = TESTED
 ) -> Contrast | None:
-    """Compare a triplet that is no fact of the graph with the best other tail; None if there is no other tail."""
+    """Compare a triplet that is not a fact of the graph with the best other tail; None if there is no other tail."""
     head, relation, tail = (int(part) for part in triplet)
     encoded = encode(model, graph)
     best = best_answers(model, graph, np.array([[head, relation, -1]]), k=2, encoded=encoded).triplets[:, TAIL]
@@ -92,20 +93,20 @@ def contrast(
         effects.append((float((lead[0] - lead[1]) - (without[0] - without[1])), without))
     order = sorted(range(len(chosen)), key=lambda i: -effects[i][0])
     facts = near.in_whole(near.graph.triplets[chosen]) if len(chosen) else np.empty((0, 3), np.int64)
-    told = tuple(
+    tested_facts = tuple(
         SingleFact(facts[i], float(effects[i][1][0]), float(effects[i][1][1]), effects[i][0])
         for i in order[:count]
         if effects[i][0] > 0
     )
     known = zip(answers.tolist(), scores[2:].tolist(), strict=True)
     better = sorted(((a, score) for a, score in known if score > scores[0]), key=lambda row: -row[1])
-    return Contrast(other, float(scores[0]), float(scores[1]), told, len(tried), len(close), tuple(better))
+    return Contrast(other, float(scores[0]), float(scores[1]), tested_facts, len(tried), len(close), tuple(better))
 
 
 def _masked(
     model: LinkPredictor, graph: KnowledgeGraph, encoded: Any, rows: np.ndarray, facts: np.ndarray
 ) -> np.ndarray:
-    """The facts, those first whose mask takes most off the lead of the first of two triplets [2, 3]."""
+    """The facts, sorted by how much masking them reduces the lead of the first of two triplets [2, 3]."""
     leads = []
     for fact in facts:
         keep = np.ones(2 * len(graph), bool)
@@ -141,5 +142,6 @@ def _suspects(
 @torch.no_grad()
 def _scores(model: LinkPredictor, encoded: Any, rows: np.ndarray) -> np.ndarray:
     """The scores [B] of triplets [B, 3]."""
-    found: np.ndarray = model.score_triplets(encoded, torch.from_numpy(rows).to(device_of(model))).float().cpu().numpy()
-    return found
+    scores = model.score_triplets(encoded, torch.from_numpy(rows).to(device_of(model)))
+    result: np.ndarray = scores.float().cpu().numpy()
+    return result

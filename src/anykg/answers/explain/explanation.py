@@ -1,8 +1,8 @@
-"""Explain one triplet's score: single facts, paths, clauses, and a test of them.
+"""Explain the score of one triplet by single facts, paths and clauses, and test the explanation.
 
-The triplet itself is taken out of the graph if it is known, so that it does not explain itself. The facts that are
-given as reasons are removed, and the score taken again on what is left; beside it, the score with as many random facts
-from around the two entities removed. A reason that does not matter shows.
+The triplet itself is removed from the graph if it is known, so that it does not explain itself. The facts given as
+reasons are removed too, and the change in score is compared with removing as many random facts around the two entities:
+reasons that do not matter have no larger effect.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LEAST_EFFECT = 0.01
 
 @dataclass(frozen=True)
 class Removal:
-    """What removing facts did to the score and to the rank among all tails that are not known answers."""
+    """The score, and the rank among all tails that are not known answers, after removing facts."""
 
     facts: np.ndarray  # int64 [F, 3]
     score: float
@@ -43,18 +43,18 @@ class Explanation:
     """Without the triplet."""
     triplet: np.ndarray  # int64 [3]
     known: bool
-    """The triplet was a fact of the graph."""
+    """Whether the triplet was a fact of the graph."""
     score: float
     rank: float
     candidates: int
-    """How many tails the rank is among."""
+    """Number of tails that are ranked."""
     paths: tuple[Path, ...]
     """Empty for models that do not read paths."""
     matches: tuple[Match, ...]
     removal: Removal
-    """Of the facts of the paths, or of the matches where there are no paths."""
+    """Removal of the facts of the paths, or of the matches if there are no paths."""
     random: tuple[Removal, ...]
-    """As many facts from around the two entities, drawn at random."""
+    """Removals of as many random facts around the two entities."""
     contrast: Contrast | None = None
     """With the best other tail; None if there is none."""
 
@@ -69,7 +69,7 @@ def explain(
     draws: int = 5,
     seed: int = 0,
 ) -> Explanation:
-    """Explain the score of a triplet (head, relation, tail) by up to so many paths and clauses."""
+    """Explain the score of a triplet (head, relation, tail) by at most `paths` paths and `clauses` clauses."""
     model.eval()
     asked = np.array(triplet, np.int64)
     known = bool(graph.contains(asked))
@@ -82,7 +82,7 @@ def explain(
         tried = important_paths(model, near.graph, near.triplet)
         found = [
             replace(path, facts=near.in_whole(path.facts), nodes=tuple(near.entities[list(path.nodes)].tolist()))
-            for path in _telling(model, near.graph, near.triplet, tried, paths)
+            for path in _effective_paths(model, near.graph, near.triplet, tried, paths)
         ]
     implied = matches(model, rest, asked, clauses)
     reasons = np.concatenate([np.empty((0, 3), np.int64), *(part.facts for part in (found or implied))])
@@ -107,7 +107,7 @@ def explain(
 
 
 def nearby(graph: KnowledgeGraph, triplet: np.ndarray, reasons: np.ndarray, random: np.random.Generator) -> np.ndarray:
-    """As many other facts as there are reasons, at most all there are, that touch the two entities or a neighbour."""
+    """As many other facts as there are reasons, if available, that touch the two entities or a neighbour."""
     heads, tails = graph.triplets[:, 0], graph.triplets[:, 2]
     close = np.zeros(graph.num_entities, bool)
     close[triplet[[0, 2]]] = True
@@ -115,16 +115,16 @@ def nearby(graph: KnowledgeGraph, triplet: np.ndarray, reasons: np.ndarray, rand
     close[heads[touches]] = close[tails[touches]] = True
     pool = np.flatnonzero((close[heads] | close[tails]) & ~graph.with_triplets(reasons).contains(graph.triplets))
     drawn = random.choice(pool, min(len(reasons), len(pool)), replace=False)
-    found: np.ndarray = graph.triplets[np.sort(drawn)].astype(np.int64)
-    return found
+    facts: np.ndarray = graph.triplets[np.sort(drawn)].astype(np.int64)
+    return facts
 
 
-def _telling(
+def _effective_paths(
     model: LinkPredictor, graph: KnowledgeGraph, triplet: np.ndarray, tried: list[Path], count: int
 ) -> list[Path]:
     """Up to `count` of the paths, each the one whose removal then lowers the score most; at least one, if there is any.
 
-    Paths that lower it no further are left out: they lead through facts that are gone.
+    Paths that do not lower it further are left out: they lead through facts that are already removed.
     """
     chosen: list[Path] = []
     left, before = graph, _score(model, graph, triplet)
@@ -145,10 +145,10 @@ def _score(model: LinkPredictor, graph: KnowledgeGraph, triplet: np.ndarray) -> 
 
 
 def _ranked(model: LinkPredictor, graph: KnowledgeGraph, triplet: np.ndarray) -> Ranked:
-    """The triplet among all tails that are not known answers."""
+    """The score of the triplet and its rank among all tails that are not known answers."""
     return rank_facts(model, graph, triplet[None], TAIL, known=graph)
 
 
 def _removed(model: LinkPredictor, graph: KnowledgeGraph, triplet: np.ndarray, facts: np.ndarray) -> Removal:
-    found = _ranked(model, graph.without(facts), triplet)
-    return Removal(facts, float(found.scores[0]), float(found.ranks.by(Ties.REALISTIC)[0]))
+    ranked = _ranked(model, graph.without(facts), triplet)
+    return Removal(facts, float(ranked.scores[0]), float(ranked.ranks.by(Ties.REALISTIC)[0]))

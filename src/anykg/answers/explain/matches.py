@@ -1,7 +1,7 @@
-"""The clauses that imply a triplet, each with the facts it does so by.
+"""The clauses that imply a triplet, each with the facts that match its body.
 
 Clauses whose relations are filled in are rules of this graph: how often those with a path hold here is counted, from
-all entities or a sample. Of each clause the grounding that holds most often is kept.
+all entities or a sample. For each clause the grounding that holds most often is kept.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from anykg.rules.named import LONGEST
 from anykg.rules.shapes import HALF_LINKS, path_clauses, path_steps
 
 TRIED = 16
-"""Groundings of a clause among which the best is looked for."""
+"""Groundings of a clause among which the best is chosen."""
 STARTS, WORK = 2000, 1_000_000
-"""Entities from which a rule is counted, and facts read, at most."""
+"""Upper bounds on the entities from which a rule is counted and on the facts read."""
 
 
 @dataclass(frozen=True)
@@ -34,22 +34,22 @@ class Match:
     clause: Clause
     facts: np.ndarray  # int64 [L, 3]: the body, filled in
     support: int | None = None
-    """Pairs of entities here that such facts join and that have the relation; None if that was not counted."""
+    """Pairs of entities joined by such facts that have the relation; None if they were not counted."""
     body: int | None = None
     """Pairs that such facts join."""
     weight: float | None = None
-    """What the clause adds to the score, for a model made of clauses."""
+    """The clause's contribution to the score, for a model made of clauses."""
 
     @property
     def share(self) -> float:
-        """How often the rule holds here."""
+        """The share of pairs for which the rule holds."""
         return self.support / self.body if self.support is not None and self.body else 0.0
 
 
 def matches(model: LinkPredictor, graph: KnowledgeGraph, triplet: np.ndarray, count: int) -> list[Match]:
-    """The clauses that imply a triplet of `graph`, most telling first: by weight, or by how often they hold here."""
+    """The clauses that imply a triplet of `graph`, sorted by weight, or by how often they hold in the graph."""
     head, relation, tail = (int(part) for part in triplet)
-    found = []
+    result = []
     paths = {clause: steps for steps in (1, 2, 3) for clause in path_clauses(steps).values()}
     for clause in (*paths, *HALF_LINKS):
         if not is_implied(clause, graph, np.array([triplet]))[0]:
@@ -58,20 +58,20 @@ def matches(model: LinkPredictor, graph: KnowledgeGraph, triplet: np.ndarray, co
             Match(clause, grounding.facts(clause), *_held(graph, clause, paths.get(clause, 0), grounding.relations))
             for grounding in groundings(clause, graph, (head, relation, tail), TRIED)
         ]
-        found.append(max(tried, key=lambda match: match.share))
+        result.append(max(tried, key=lambda match: match.share))
     weights = _weights(model, graph, triplet)
-    found = [replace(match, weight=weights.get(match.clause)) for match in found]
+    result = [replace(match, weight=weights.get(match.clause)) for match in result]
     if weights:
-        found.sort(key=lambda match: -(match.weight or 0.0))
+        result.sort(key=lambda match: -(match.weight or 0.0))
     else:
-        found.sort(key=lambda match: (-match.share, not _names_head(match.clause), len(match.facts)))
-    return found[:count]
+        result.sort(key=lambda match: (-match.share, not _names_head(match.clause), len(match.facts)))
+    return result[:count]
 
 
 def _held(
     graph: KnowledgeGraph, clause: Clause, steps: int, relations: tuple[int, ...]
 ) -> tuple[int, int] | tuple[None, None]:
-    """How many pairs the path joins that have the head's relation, and how many it joins."""
+    """How many of the pairs joined by the path have the head's relation, and how many pairs it joins."""
     if not steps:
         return None, None
     directions, variables = path_steps(clause)
@@ -84,12 +84,12 @@ def _held(
 
 
 def _names_head(clause: Clause) -> bool:
-    """Whether C1 occurs in the body: otherwise any relation would do."""
+    """Whether C1 occurs in the body: otherwise any relation matches."""
     return any(atom.relation == 0 for atom in clause.body)
 
 
 def _weights(model: LinkPredictor, graph: KnowledgeGraph, triplet: np.ndarray) -> Mapping[Clause, float]:
-    """What each clause adds to the score of a model made of clauses; a clause's repetition is counted with it."""
+    """The contribution of each clause to the score of a model made of clauses, its repetition included."""
     if not isinstance(model, UQER):
         return {}
     import torch

@@ -1,4 +1,4 @@
-"""The facts around a triplet, as a small graph of their own.
+"""Extract the facts around a triplet as a small graph.
 
 Explaining needs a number for every edge and layer, and many scores on slightly different graphs. On a large graph both
 are computed on the part that matters most: facts on the shortest walks from head to tail.
@@ -14,7 +14,7 @@ import numpy as np
 from anykg.graph.graph import KnowledgeGraph
 
 FAR = 8
-"""Distances from here on count as this one."""
+"""Larger distances are clipped to this one."""
 
 
 class Neighbourhood(NamedTuple):
@@ -31,7 +31,7 @@ class Neighbourhood(NamedTuple):
 
 
 def neighbourhood(graph: KnowledgeGraph, triplet: np.ndarray, most: int, also: Sequence[int] = ()) -> Neighbourhood:
-    """The facts through which the shortest walks between the two ends go, at most so many; all if there are no more.
+    """The `most` facts on the shortest walks between the two ends; the whole graph if it has no more.
 
     Walks to the entities `also` count like those to the tail.
     """
@@ -60,7 +60,7 @@ def _walk_lengths(graph: KnowledgeGraph, head: int, tails: Sequence[int]) -> np.
 
 
 def _distances(graph: KnowledgeGraph, root: int) -> np.ndarray:
-    """Steps [N] from an entity over facts in both directions, FAR for all that are farther."""
+    """Distances [N] from an entity over facts in both directions, clipped to FAR."""
     starts, _, ends = graph.triplets.T
     distances = np.full(graph.num_entities, FAR)
     distances[root] = 0

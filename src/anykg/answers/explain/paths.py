@@ -1,9 +1,9 @@
 """The paths and facts that a score depends on most: candidates, to be tested by removing them.
 
-A model may say what each edge is worth in each layer (`LinkPredictor.edge_relevance`: Bellman-Ford networks do); a beam
-search then puts together the paths from head to tail that are worth most. For any other model, facts near the triplet
-are removed one at a time; those that lower the score are candidates, alone and joined to paths. Either way this is a
-guess: `explanation` removes the candidates in turn, always the one that lowers the score most.
+A model may attribute its score to edges and layers (`LinkPredictor.edge_relevance`: Bellman-Ford networks do); a beam
+search then finds the paths from head to tail of largest total relevance. For any other model, facts near the triplet
+are removed one at a time; those that lower the score are candidates, alone and joined to paths. Either way the
+candidates are only guesses: `explanation` removes them in turn, always the one that lowers the score most.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ from anykg.models.base import LinkPredictor
 from anykg.models.uqer import UQER
 
 BEAMS = 12
-"""Candidates that are tried."""
+"""Number of candidates that are tested."""
 RELEVANT_FACTS = 100_000
-"""A model's `edge_relevance` sees at most so many facts: it takes a few kilobytes for each."""
+"""Upper bound on the facts given to `edge_relevance`, which takes a few kilobytes for each."""
 REMOVAL_FACTS, REMOVED, LONGEST = 20_000, 32, 3
-"""Without it, scores are taken on at most so many facts, of which so many are removed, one by one, and joined to paths
-of at most so many facts."""
+"""Without `edge_relevance`: the number of facts that scores are computed on, how many of them are removed one by one,
+and the longest path they are joined to."""
 
 
 @dataclass(frozen=True)
 class Path:
-    """Facts that lead from the head to the tail, each in its own direction, or a single fact near them."""
+    """Facts that form a path from head to tail, in any direction, or a single fact near them."""
 
     facts: np.ndarray  # int64 [L, 3]
     nodes: tuple[int, ...]  # L + 1 entities
     worth: float
     """Sum of the relevances."""
     effect: float = 0.0
-    """How much lower the score is without these facts, once those of the paths before it are gone."""
+    """The decrease of the score without these facts, after removing those of the paths before it."""
 
 
 def reads_paths(model: LinkPredictor) -> bool:
-    """Whether paths say more than clauses; the score of a model made of clauses is a sum over them."""
+    """Whether to explain by paths; the score of a model made of clauses is a sum over clauses."""
     return not isinstance(model, UQER)
 
 
@@ -49,9 +49,9 @@ def important_paths(model: LinkPredictor, graph: KnowledgeGraph, triplet: np.nda
     """Up to `beams` candidates, best guess first; the triplet must not be a fact of the graph."""
     near = neighbourhood(graph, triplet, RELEVANT_FACTS)
     device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
-    found = model.edge_relevance(near.graph, torch.from_numpy(near.triplet).to(device))
-    if found is not None:
-        return _joined(near, found.detach().cpu().numpy().astype(np.float64), beams)
+    relevance = model.edge_relevance(near.graph, torch.from_numpy(near.triplet).to(device))
+    if relevance is not None:
+        return _joined(near, relevance.detach().cpu().numpy().astype(np.float64), beams)
     near = neighbourhood(graph, triplet, REMOVAL_FACTS)
     worth = removal_effects(model, near)
     paths = _joined(near, np.tile(worth, (LONGEST, 2)), beams)
@@ -61,9 +61,9 @@ def important_paths(model: LinkPredictor, graph: KnowledgeGraph, triplet: np.nda
 
 @torch.no_grad()
 def removal_effects(model: LinkPredictor, near: Neighbourhood, count: int = REMOVED) -> np.ndarray:
-    """How much lower the score is without each fact [E], for the `count` facts on the shortest walks; 0 for others.
+    """The decrease of the score without each fact [E], for the `count` facts on the shortest walks; 0 for others.
 
-    Of equally short walks those between entities with fewer facts come first: they say more.
+    Ties go to walks between entities with fewer facts, which are more specific.
     """
     device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
     asked = torch.from_numpy(near.triplet)[None].to(device)
@@ -81,13 +81,13 @@ def removal_effects(model: LinkPredictor, near: Neighbourhood, count: int = REMO
 def _joined(near: Neighbourhood, worth: np.ndarray, beams: int) -> list[Path]:
     """The best paths from head to tail by the worth [L, 2E] of edges."""
     edges = near.graph.with_inverses().astype(np.int64)
-    read = np.flatnonzero((worth > 0).any(0))  # few of them; a path cannot use the others
+    read = np.flatnonzero((worth > 0).any(0))  # paths only use edges of positive worth, which are few
     head, _, tail = near.triplet
     nodes, ids = np.unique(np.concatenate([[head, tail], edges[read, 0], edges[read, 2]]), return_inverse=True)
     ends, starts = np.split(ids[2:], 2)
     few = np.stack([ends, edges[read, 1], starts], axis=1)
-    found, worths = best_paths(few, np.ascontiguousarray(worth[:, read]), len(nodes), int(ids[0]), int(ids[1]), beams)
-    return [_path(near, read[row[row != NONE]], edges, float(total)) for row, total in zip(found, worths, strict=True)]
+    paths, worths = best_paths(few, np.ascontiguousarray(worth[:, read]), len(nodes), int(ids[0]), int(ids[1]), beams)
+    return [_path(near, read[row[row != NONE]], edges, float(total)) for row, total in zip(paths, worths, strict=True)]
 
 
 def _path(near: Neighbourhood, used: np.ndarray, edges: np.ndarray, worth: float) -> Path:

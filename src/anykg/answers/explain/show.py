@@ -16,7 +16,7 @@ NOBODY = -1
 
 
 def as_json(explanation: Explanation) -> dict[str, Any]:
-    """Everything, with names."""
+    """The whole explanation as JSON, by name."""
     graph, removal = explanation.graph, explanation.removal
     return {
         "triplet": list(_names(graph, explanation.triplet)),
@@ -48,7 +48,7 @@ def as_json(explanation: Explanation) -> dict[str, Any]:
 
 
 def as_text(explanation: Explanation) -> str:
-    """What a person reads."""
+    """The explanation as text."""
     graph = explanation.graph
     known = "; the graph has this fact, which was removed first" if explanation.known else ""
     lines = [
@@ -82,10 +82,10 @@ def _test(explanation: Explanation) -> list[str]:
     ]
     if others:
         mean = float(np.mean([other.score for other in others]))
-        places = float(np.mean([other.rank for other in others]))
+        rank = float(np.mean([other.rank for other in others]))
         lines.append(
             f"Without {len(others[0].facts)} random facts nearby, mean of {len(others)} draws: score {mean:.2f} "
-            f"({mean - explanation.score:+.2f}), rank {places:g}."
+            f"({mean - explanation.score:+.2f}), rank {rank:g}."
         )
         if removal.score >= mean:
             lines.append("Removing the reasons does no more than chance: do not rely on this explanation.")
@@ -112,10 +112,10 @@ def sentence(graph: KnowledgeGraph, match: Match, head: int) -> str:
 
 
 def _along(facts: np.ndarray, start: int) -> list[np.ndarray]:
-    """Facts in the order of a walk from an entity, as far as they join."""
+    """Facts in the order of a walk from an entity, as far as they connect."""
     left, ordered, at = list(facts), [], start
     while left:
-        joined = [place for place, fact in enumerate(left) if at in (int(fact[0]), int(fact[2]))]
+        joined = [index for index, fact in enumerate(left) if at in (int(fact[0]), int(fact[2]))]
         fact = left.pop(joined[0] if joined else 0)
         at = int(fact[2]) if int(fact[0]) == at else int(fact[0])
         ordered.append(fact)
@@ -123,28 +123,28 @@ def _along(facts: np.ndarray, start: int) -> list[np.ndarray]:
 
 
 def _contrast_lines(graph: KnowledgeGraph, explanation: Explanation) -> list[str]:
-    found = explanation.contrast
-    assert found is not None
+    contrast = explanation.contrast
+    assert contrast is not None
     head, relation, tail = _names(graph, explanation.triplet)
-    other = graph.entities.label(found.other)
+    other = graph.entities.label(contrast.other)
     lines = []
-    if found.known:
-        best = graph.entities.label(found.known[0][0])
-        lines.append(f"A better answer is already known: {head} {relation} {best} (score {found.known[0][1]:.2f}).")
-    if found.lead >= 0:
-        lines += ["", f"Why {tail} and not {other} (score {found.other_score:.2f}, behind by {found.lead:.2f})?"]
+    if contrast.known:
+        best = graph.entities.label(contrast.known[0][0])
+        lines.append(f"A better answer is already known: {head} {relation} {best} (score {contrast.known[0][1]:.2f}).")
+    if contrast.lead >= 0:
+        lines += ["", f"Why {tail} and not {other} (score {contrast.other_score:.2f}, behind by {contrast.lead:.2f})?"]
     else:
-        lines += ["", f"The model prefers {other} (score {found.other_score:.2f}, ahead by {-found.lead:.2f})."]
-    for single in found.facts:
+        lines += ["", f"The model prefers {other} (score {contrast.other_score:.2f}, ahead by {-contrast.lead:.2f})."]
+    for single in contrast.facts:
         subject, kind, thing = _names(graph, single.fact)
         lines.append(
             f"  Without ({subject}, {kind}, {thing}) the lead is {single.score - single.other:+.2f} "
-            f"instead of {found.lead:+.2f}."
+            f"instead of {contrast.lead:+.2f}."
         )
-    if not found.facts:
-        lines.append(f"  None of {found.tested:,} single facts near them makes a difference.")
-    elif found.tested < found.nearby:
-        lines.append(f"  ({found.tested:,} of {found.nearby:,} facts near them were tested.)")
+    if not contrast.facts:
+        lines.append(f"  None of {contrast.tested:,} single facts near them makes a difference.")
+    elif contrast.tested < contrast.nearby:
+        lines.append(f"  ({contrast.tested:,} of {contrast.nearby:,} facts near them were tested.)")
     return lines
 
 

@@ -17,7 +17,7 @@ from anykg.graph.vocabulary import Vocabulary
 
 
 def write_task(task: Task, out: Path) -> list[Path]:
-    """Write the two folders of a task of two graphs below `out`, and say which they are."""
+    """Write the two folders of a task of two graphs below `out`, and return them."""
     folders = [out / f"{task.name}-trans", out / f"{task.name}-ind"]
     _write(folders[0], {"train": task.train, "valid": task.valid})
     _write(folders[1], {"observe": task.observed, "test": task.test})
@@ -25,14 +25,14 @@ def write_task(task: Task, out: Path) -> list[Path]:
 
 
 def write_folder(task: Task, out: Path) -> Path:
-    """Write the folder of a task of one graph below `out`, and say which it is."""
+    """Write the folder of a task of one graph below `out`, and return it."""
     folder = out / task.name
     _write(folder, {"train": task.train, "valid": task.valid, "test": task.test})
     return folder
 
 
 def _write(folder: Path, graphs: dict[str, KnowledgeGraph]) -> None:
-    """A file for each graph, all over the same names."""
+    """Write a file for each graph, all over the same vocabularies."""
     known = next(iter(graphs.values()))
     separator = _separator(known, folder)
     for stem, graph in graphs.items():

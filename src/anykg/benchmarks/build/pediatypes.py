@@ -1,10 +1,10 @@
-"""PediaTypes: a connected sample of a raw graph, split 80/10/10.
+"""Build PediaTypes: a connected sample of a raw graph, split 80/10/10.
 
 The sampling algorithm is the paper's: breadth-first from the entity of highest degree; a visited entity adds at most D
 of its triplets, drawn evenly, and the entities at their other ends; nothing is visited once there are N entities or M
-triplets. So the sample is connected, and has fewer than N + D entities. Where it departs: the paper's listing compares
-the number of entities with M too, which would make M another N; here M limits triplets, and the last visit adds no
-more than are left. An entity met again is not visited again.
+triplets. So the sample is connected, and has fewer than N + D entities. Departure: the paper's listing compares the
+number of entities with M too, which would make M another N; here M limits triplets, and the last visit adds no more
+than are left. Entities are visited once.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ SHARES = (0.8, 0.1, 0.1)
 
 @dataclass(frozen=True)
 class SampleSize:
-    """How large a sample may grow."""
+    """Bounds on the size of a sample."""
 
     nodes: int = 5_000
-    """No entity is visited once there are so many (N)."""
+    """Number of entities at which visiting stops (N)."""
     edges: int = 40_000
-    """The most triplets (M)."""
+    """Upper bound on the triplets (M)."""
     max_degree: int = 50
-    """The most triplets that a visited entity adds (D)."""
+    """Upper bound on the triplets that a visited entity adds (D)."""
 
     def __post_init__(self) -> None:
         for name, least in (("nodes", 2), ("edges", 1), ("max_degree", 1)):
@@ -44,7 +44,7 @@ class SampleSize:
 
 
 class Visit(NamedTuple):
-    """What one entity adds."""
+    """The triplets that one entity adds."""
 
     entity: int
     triplets: np.ndarray
@@ -66,9 +66,9 @@ def visits(graph: KnowledgeGraph, size: SampleSize, seed: int) -> Iterator[Visit
     random = generator(seed, "breadth first")
     incident = triplets_of_entities(graph)
     chosen = np.zeros(graph.num_triplets, bool)
-    found = np.zeros(graph.num_entities, bool)
+    seen = np.zeros(graph.num_entities, bool)
     start = int(np.argmax(np.diff(incident.offsets)))
-    found[start] = True
+    seen[start] = True
     queue, entities, triplets = deque([start]), 1, 0
     while queue and entities < size.nodes and triplets < size.edges:
         entity = queue.popleft()
@@ -80,9 +80,9 @@ def visits(graph: KnowledgeGraph, size: SampleSize, seed: int) -> Iterator[Visit
         triplets += int((~chosen[drawn]).sum())
         chosen[drawn] = True
         others = graph.triplets[drawn][:, [0, 2]].sum(1) - entity  # a triplet's other end
-        new = np.unique(others[~found[others]])
-        random.shuffle(new)  # in which order they are visited shall not follow from their ids
-        found[new] = True
+        new = np.unique(others[~seen[others]])
+        random.shuffle(new)  # the order of visits must not depend on ids
+        seen[new] = True
         queue.extend(new.tolist())
         entities += len(new)
 
@@ -101,7 +101,7 @@ def triplets_of_entities(graph: KnowledgeGraph) -> Ragged:
 def split_observed(graph: KnowledgeGraph, seed: int) -> tuple[KnowledgeGraph, KnowledgeGraph, KnowledgeGraph, int]:
     """Train, valid and test of 80, 10 and 10%, and how many triplets were then moved to train.
 
-    Those are moved that have an entity or a relation train would not have.
+    Triplets with an entity or a relation that train would lack are moved.
     """
     parts = shares(graph.num_triplets, SHARES, generator(seed, "80/10/10"))
     heads, relations, tails = graph.triplets.T
@@ -117,7 +117,7 @@ def split_observed(graph: KnowledgeGraph, seed: int) -> tuple[KnowledgeGraph, Kn
 
 
 def task_of_pair(name: str, learnt: Parts, asked: Parts) -> Task:
-    """Learn from the first graph's train and valid; observe the second's train and ask its test."""
+    """Train on the first graph's train and valid; observe the second's train and test on its test facts."""
     return Task(name, train=learnt.train, valid=learnt.valid, observed=asked.train, test=asked.test)
 
 

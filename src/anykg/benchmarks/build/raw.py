@@ -1,4 +1,4 @@
-"""A raw dump as integers: the file streams by, and only the numbers of its names are kept; see `GraphBuilder`."""
+"""Read a raw dump as a stream, keeping only the ids of names; see `GraphBuilder`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a built task holds, for the `build.json` beside it."""
+"""Describe a built task, for the `build.json` beside it."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""WikiTopics: one graph for each topic of relations, cut to a size by fire, a tenth of it asked.
+"""Build WikiTopics: one graph for each topic of relations, sampled by a forest fire, a tenth of it for testing.
 
-A table says which topic a relation belongs to. The triplets of a topic's relations are its graph. From that a forest
-fire samples entities, the triplets among them are kept, and a tenth of those are asked, in such a way that every entity
-and relation asked about is observed. Each topic is sampled twice: to train on and to be tested on.
+A table assigns relations to topics. The triplets of a topic's relations are its graph. From that a forest fire samples
+entities, the triplets among them are kept, and a tenth of those become test facts, such that every entity and relation
+of a test fact is observed. Each topic is sampled twice: for training and for testing.
 
-Where it departs: the published graphs guarantee this for entities alone; here it holds for relations too.
+Departure: the published graphs guarantee this for entities only; here it holds for relations too.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from anykg.io.source import load
 from anykg.seeds import generator
 
 BACKLOG = 100
-"""Entities seen but not burnt that are remembered, to go on from when a fire dies."""
+"""Number of entities seen but not burnt that are remembered, from which a dying fire continues."""
 RESTART = 10
-"""How many of them a dying fire goes on from."""
+"""How many of them a dying fire continues from."""
 
 
 @dataclass(frozen=True)
 class FireSize:
-    """How topics are cut."""
+    """Settings of the sampling."""
 
     nodes: int = 10_000
     """Entities of each sampled graph."""
     burning: float = 0.8
     """A burning entity sets fire to a geometric number of neighbours of this parameter: 1 / burning on average."""
     query: float = 0.1
-    """The share of triplets that is asked."""
+    """The share of triplets that become test facts."""
 
     def __post_init__(self) -> None:
         if self.nodes < 1:
@@ -54,7 +54,7 @@ class FireSize:
 
 
 class Topic(NamedTuple):
-    """A topic's task, and how it came about."""
+    """A topic's task, and the size of the topic's whole graph."""
 
     task: Task
     entities: int
@@ -109,7 +109,7 @@ def build_topic(name: str, graph: KnowledgeGraph, size: FireSize, seed: int) -> 
 
 
 def distinct_neighbours(graph: KnowledgeGraph) -> Ragged:
-    """Who each entity shares a fact with, each once, in ascending order; itself where it has a loop."""
+    """The distinct neighbours of each entity, ascending; including itself if it has a loop."""
     heads, _, tails = graph.triplets.T.astype(np.int64)
     n = max(graph.num_entities, 1)
     keys = np.sort(np.concatenate([heads * n + tails, tails * n + heads]))
@@ -120,10 +120,11 @@ def distinct_neighbours(graph: KnowledgeGraph) -> Ragged:
 
 
 def forest_fire(neighbours: Ragged, size: FireSize, random: np.random.Generator) -> np.ndarray:
-    """The entities [at most size.nodes] that burn, ascending; all that have a fact where there are no more of them.
+    """The entities [at most size.nodes] that burn, ascending; all that have a fact if there are no more of them.
 
-    A fire starts at any entity not burnt. A burning entity sets fire to a geometric number of its unburnt neighbours. A
-    fire that dies goes on from entities it saw and spared, and if there are none, another one starts.
+    A fire starts at a random unburnt entity. A burning entity sets fire to a geometric number of its unburnt
+    neighbours. A fire that dies continues from entities that it saw but did not burn; if there are none, another one
+    starts.
     """
     present = np.flatnonzero(np.diff(neighbours.offsets) > 0)
     if len(present) <= size.nodes:
@@ -161,30 +162,30 @@ def induced(graph: KnowledgeGraph, entities: np.ndarray) -> KnowledgeGraph:
 def split_queries(
     graph: KnowledgeGraph, share: float, random: np.random.Generator
 ) -> tuple[KnowledgeGraph, KnowledgeGraph]:
-    """Observed and asked triplets; what occurs in an asked one occurs in an observed one.
+    """Observed and test triplets; every entity and relation of a test triplet is observed.
 
-    A batch is drawn of as many triplets as are still wanted; those with an entity or relation that the others no longer
-    have are put back; and so on until the share is reached, or no triplet is left that could be asked.
+    Draws as many triplets as are still needed, puts back those with an entity or relation that would no longer be
+    observed, and repeats until the share is reached or no further triplet can be removed.
     """
-    wanted = round(share * graph.num_triplets)
+    target = round(share * graph.num_triplets)
     asked = np.zeros(graph.num_triplets, bool)
-    size = wanted
-    while asked.sum() < wanted:
-        # With one occurrence left, a triplet is the last to tell of something and cannot go.
+    size = target
+    while asked.sum() < target:
+        # A triplet with the last occurrence of an entity or relation must stay observed.
         free = np.flatnonzero(~asked & (_least_count(graph, ~asked) > 1))
         if not len(free):
             break
-        batch = random.choice(free, min(size, wanted - int(asked.sum()), len(free)), replace=False)
+        batch = random.choice(free, min(size, target - int(asked.sum()), len(free)), replace=False)
         rest = ~asked
         rest[batch] = False
         good = batch[_least_count(graph, rest)[batch] > 0]
         asked[good] = True
-        size = wanted if len(good) else max(len(batch) // 2, 1)  # a batch of one always succeeds
+        size = target if len(good) else max(len(batch) // 2, 1)  # a batch of one always succeeds
     return graph.subset(~asked), graph.subset(asked)
 
 
 def _least_count(graph: KnowledgeGraph, rows: np.ndarray) -> np.ndarray:
-    """For each triplet [E], in how few of `rows` its head, its tail or its relation occurs."""
+    """For each triplet [E], the smallest number of occurrences of its head, tail or relation in `rows`."""
     heads, relations, tails = graph.triplets.T
     loops = rows & (heads == tails)
     of_entity = np.bincount(heads[rows], minlength=graph.num_entities)

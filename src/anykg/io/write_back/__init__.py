@@ -1,4 +1,4 @@
-"""Write predictions, or decisions that were accepted, back to where the graph is, or as files that tools there take.
+"""Write predictions or accepted decisions back to the database of the graph, or as files for other tools.
 
 | target | what is written |
 |---|---|
@@ -11,5 +11,5 @@
 | `.sssom.tsv` | SSSOM, for relations that are mappings |
 | a folder | relationships.csv for neo4j-admin |
 
-Accepted decisions are written as plain facts of their relation, with where they come from.
+Accepted decisions are written as plain facts of their relation, with their provenance.
 """

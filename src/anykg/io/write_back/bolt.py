@@ -1,4 +1,4 @@
-"""Predictions as relationships of a property graph, merged with those that are there."""
+"""Write predictions as relationships of a property graph, merged with existing ones."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def write_bolt(rows: pl.DataFrame, skipped: dict[str, int], target: str, origin:
     with session(address) as (run, errors):
         try:
             naming = naming_of(run, address)
-            wanted = set(rows["head"].to_list()) | set(rows["tail"].to_list())
+            names = set(rows["head"].to_list()) | set(rows["tail"].to_list())
             answer = run(f"MATCH (n) RETURN {naming.of('n')} AS name, elementId(n) AS id")
-            ids = {name: id for name, id in (record.values() for record in answer) if name in wanted}
+            ids = {name: id for name, id in (record.values() for record in answer) if name in names}
         except errors as error:
             raise failure(error, address, 0) from error
     known = rows.filter(pl.col("head").is_in(list(ids)) & pl.col("tail").is_in(list(ids)))
@@ -56,7 +56,7 @@ def _run(transaction: Any, statement: str, values: list[dict[str, Any]]) -> None
 
 
 def _merge(relation: str, origin: Origin) -> str:
-    """Cypher that writes rows of one relation, and changes nothing where they are written already."""
+    """Cypher that writes rows of one relation; writing them again changes nothing."""
     kind = (relation if origin.accepted else origin.prefix + relation).replace("`", "``")
     done = "ON CREATE SET r += row.set" if origin.accepted else "SET r += row.set"
     return (

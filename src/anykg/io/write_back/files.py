@@ -1,4 +1,4 @@
-"""Predictions as files of tools: QuickStatements, KGX, SSSOM, neo4j-admin."""
+"""Write predictions as files for other tools: QuickStatements, KGX, SSSOM, neo4j-admin."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _wikidata(name: str, letter: str) -> str | None:
 
 
 def kgx(rows: pl.DataFrame, origin: Origin) -> tuple[bytes, dict[str, int]]:
-    """Edges of KGX that say they are predictions."""
+    """KGX edges, marked as predictions."""
     table = rows.select(
         pl.concat_str([pl.lit("urn:anykg:"), pl.concat_str(TRIPLET, separator="\x00").map_batches(_digests)]).alias(
             "id"
@@ -68,7 +68,7 @@ def _digests(texts: pl.Series) -> pl.Series:
 
 
 def sssom(rows: pl.DataFrame, origin: Origin) -> tuple[bytes, dict[str, int]]:
-    """Mappings, where the relation is one."""
+    """SSSOM mappings, for relations that are mappings."""
     mapping = rows.filter(pl.col("relation").str.contains(rf"(?:^|[/#:])(?:{'|'.join(MAPPINGS)})$"))
     prefixes = {
         "skos": "http://www.w3.org/2004/02/skos/core#",
@@ -96,7 +96,7 @@ def sssom(rows: pl.DataFrame, origin: Origin) -> tuple[bytes, dict[str, int]]:
 
 
 def _curie(name: str, prefixes: dict[str, str]) -> str:
-    """An IRI as prefix and local name; those of OBO and the known ones are shortened, others stay."""
+    """An IRI as prefix and local name, for OBO and other known prefixes; other IRIs stay."""
     match = re.fullmatch(r"(http://purl\.obolibrary\.org/obo/)([A-Za-z]+)_(\w+)", name)
     if match:
         prefixes[match[2]] = f"{match[1]}{match[2]}_"

@@ -1,4 +1,4 @@
-"""Where predictions come from, and what was written of them."""
+"""The provenance of predictions, and the report of writing them."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ PREFIX = "PREDICTED_"
 
 @dataclass(frozen=True)
 class Origin:
-    """Where predictions come from."""
+    """The provenance of predictions."""
 
     model: str = "anykg"
     date: str = ""
-    """ISO 8601; empty for now."""
+    """ISO 8601; empty for the current time."""
     accepted: bool = False
-    """Are these decisions that people accepted, so that they are facts?"""
+    """Whether these are accepted decisions, which are written as facts."""
     prefix: str = PREFIX
-    """What the types of predicted relationships start with in a property graph."""
+    """Prefix of the types of predicted relationships in a property graph."""
     graph: str = "urn:anykg:predictions"
     """The named graph that RDF goes to."""
 
@@ -36,14 +36,14 @@ class Origin:
 
 @dataclass(frozen=True)
 class Written:
-    """What was written, or with a dry run would be."""
+    """What was written, or would be without a dry run."""
 
     target: str
     format: str
     rows: int
     """Predictions written."""
     skipped: dict[str, int]
-    """How many of what were not written."""
+    """Counts of rows that were not written, by reason."""
     preview: tuple[str, ...]
     """The first lines or statements."""
     dry_run: bool

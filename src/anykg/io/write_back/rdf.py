@@ -1,4 +1,4 @@
-"""Predictions as RDF with scores and PROV: N-Quads, RDF 1.2, or an update of a SPARQL endpoint."""
+"""Write predictions as RDF with scores and PROV: N-Quads, RDF 1.2, or an update of a SPARQL endpoint."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def statement_iri(terms: tuple[str, str, str], origin: Origin) -> str:
 
 
 def _provenance(rows: pl.DataFrame, origin: Origin) -> list[tuple[str, str, str]]:
-    """What PROV says of the named graph: made by a model, at a time."""
+    """PROV statements about the named graph: the model that generated it, and when."""
     graph, activity = f"<{origin.graph}>", f"<{origin.graph}:{hashlib.sha256(origin.moment.encode()).hexdigest()[:12]}>"
     triples = [
         (graph, f"<{RDF}type>", f"<{PROV}Entity>"),
@@ -100,7 +100,7 @@ def rdf12(rows: pl.DataFrame, origin: Origin) -> tuple[bytes, dict[str, int]]:
 
 
 def write_sparql(rows: pl.DataFrame, skipped: dict[str, int], target: str, origin: Origin, dry_run: bool) -> Written:
-    """Write rows to a named graph by updates, replacing what it says of the same facts."""
+    """Write rows to a named graph by updates, replacing earlier statements about the same facts."""
     from anykg.io.sources import address_of
     from anykg.io.sparql import request
 

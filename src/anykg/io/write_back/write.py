@@ -97,7 +97,7 @@ def write_back(
     skipped = {what: count for what, count in (skipped | more).items() if count}
     count = rows.height - sum(more.values())
     if not count:
-        raise DataError(f"{path}: there is nothing to write as {name} ({_told(skipped)}).")
+        raise DataError(f"{path}: there is nothing to write as {name} ({_skipped_text(skipped)}).")
     if not dry_run:
         file = path / "relationships.csv" if name == "neo4j" else path
         with atomic_path(file) as temporary:
@@ -134,14 +134,14 @@ def _format_of(path: Path) -> str:
         return "kgx"
     if not path.suffix or path.is_dir():
         return "neo4j"
-    found = {".nq": "nquads", ".ttl": "rdf12", ".qs": "quickstatements"}.get(path.suffix.lower())
-    if found is None:
+    format = {".nq": "nquads", ".ttl": "rdf12", ".qs": "quickstatements"}.get(path.suffix.lower())
+    if format is None:
         raise ConfigError(
             f"{path}: expected a name ending in .nq, .ttl, .qs, _edges.tsv or .sssom.tsv, a folder, or a format: "
             f"{', '.join(WRITERS)}."
         )
-    return found
+    return format
 
 
-def _told(skipped: dict[str, int]) -> str:
+def _skipped_text(skipped: dict[str, int]) -> str:
     return ", ".join(f"{count:,} {what}" for what, count in skipped.items()) or "no rows"

@@ -1,4 +1,4 @@
-"""How strongly two relations share entities, and the graph of relations that this makes (InGram).
+"""The affinity of relations, by shared entities, and the graph of relations built from it (InGram).
 
 With inverses there are 2R relations. E[v, r] counts the triplets of r whose head is v, D[v] is its row sum. The
 affinity A = E' D^-2 E + F' D^-2 F adds the same for tails, F; as every triplet has an inverse, F is E with each
@@ -20,7 +20,7 @@ from anykg.errors import ConfigError
 from anykg.graph.graph import KnowledgeGraph
 
 TIE = 1e-9
-"""Affinities within this relative distance are equal: the order of summation changes with the labels."""
+"""Affinities within this relative tolerance are equal: the order of summation depends on the labels."""
 
 
 class RelationGraph(NamedTuple):
@@ -62,14 +62,14 @@ def affinities(graph: KnowledgeGraph) -> sp.csr_array:
 
 
 def affinity_bins(values: np.ndarray, num_bins: int) -> np.ndarray:
-    """Bin of each value [A]: ceil(rank * bins / A) - 1 by falling value, of equal values that of the first."""
+    """Bin of each value [A]: ceil(rank * bins / A) - 1 by falling value; ties share the bin of the first."""
     if num_bins < 1:
         raise ConfigError(f"Expected at least 1 bin, found {num_bins}.")
     order = np.argsort(-values, kind="stable")
     falling = values[order]
     starts = np.ones(len(values), bool)
     starts[1:] = falling[1:] < falling[:-1] * (1 - TIE)
-    ranks = np.maximum.accumulate(np.where(starts, np.arange(1, len(values) + 1), 0))  # of the first of equals
+    ranks = np.maximum.accumulate(np.where(starts, np.arange(1, len(values) + 1), 0))  # of the first of each tie
     bins = np.empty(len(values), np.int32)
     bins[order] = -(-ranks * num_bins // max(len(values), 1)) - 1  # -(-a // b) is ceil(a / b)
     return bins

@@ -9,7 +9,7 @@ products is one dot product of the M vectors side by side, so M draws are scored
 
 Departures from the public implementation, none of which changes the function: W [h_v, h_u, z_r] is taken apart into
 products per node and per relation; the input projection, which no activation follows, is folded into the first layer.
-And two that do: equal affinities share a bin, and an entity that nothing arrives at has a self-loop of mean 0, not NaN.
+Two that do: equal affinities share a bin, and an entity that nothing arrives at has a self-loop of mean 0, not NaN.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ class AttentionLayer(nn.Module):
             self.bins = nn.Parameter(torch.zeros(bins, heads))
 
     def forward(self, edges: Arrivals, inputs: Tensor, before: nn.Linear | None, kinds: Tensor | None) -> Tensor:
-        """`inputs` are the states, or what the projection `before` makes them of.
+        """`inputs` are the states, or the inputs of the projection `before` that yields them.
 
         Kinds with vectors [K, kind_width] take part in logits and values, and loops are added; without, a bin has a
         logit of its own.
@@ -221,7 +221,7 @@ class InGram(LinkPredictor):
         return self._encode(graph, seed, self.config.samples)
 
     def training_scores(self, graph: KnowledgeGraph, rows: Tensor, seed: int, targets: Tensor | None = None) -> Tensor:
-        """As the contract says, from one draw of the inputs; targets that are facts are taken out of the graph."""
+        """Scores from one draw of the inputs; targets that are facts are removed from the graph."""
         graph = without_targets(graph, rows, targets)
         encoded = self._encode(graph, seed, samples=1)
         return self.score_triplets(encoded, rows.reshape(-1, 3)).view(rows.shape[:2])
@@ -292,7 +292,7 @@ class InGram(LinkPredictor):
 
 
 def import_ingram_weights(weights: Mapping[str, Tensor]) -> InGram:
-    """A model from the parameters of the public implementation; its settings are read off their shapes."""
+    """A model from the parameters of the public implementation; its settings are inferred from their shapes."""
     try:
         hidden, width = weights["ent_proj1.weight"].shape
         relation_hidden, relation_width = weights["rel_proj1.weight"].shape
@@ -318,11 +318,11 @@ def import_ingram_weights(weights: Mapping[str, Tensor]) -> InGram:
 
 
 def _renamed(weights: Mapping[str, Tensor], config: InGramConfig) -> dict[str, Tensor]:
-    """Parameters of the public implementation as they are called and kept here."""
-    places = {"proj1": "in", "proj2": "out", "proj": "score"}
+    """Parameters of the public implementation under our names and in our layout."""
+    projections = {"proj1": "in", "proj2": "out", "proj": "score"}
     ours = {}
     for level, short in (("entity", "ent"), ("relation", "rel")):
-        for theirs, mine in places.items():
+        for theirs, mine in projections.items():
             for part in ("weight", "bias"):
                 if f"{short}_{theirs}.{part}" in weights:  # entities have no third projection
                     ours[f"{level}_{mine}.{part}"] = weights[f"{short}_{theirs}.{part}"]

@@ -1,8 +1,8 @@
-"""The loops of attention over arriving edges, compiled; `anykg.models.ingram.segment` says what they compute.
+"""Compiled kernels for attention over incoming edges; `anykg.models.ingram.segment` has the equations.
 
 All arrays of numbers are flat float32. One head of one node is a vector of D floats, which goes through the kernels as
 one value. A loop is an edge from v to v whose kind is the mean of those that arrive at v; its weights stand in row
-E + v. Kernels run over lanes, ranges of nodes that never write to the same place.
+E + v. Kernels run over lanes: ranges of nodes that write to disjoint memory.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from anykg.tasks import take
 RECEIVER, SENDER, VALUE, RESIDUAL = range(4)
 """The second axis of nodes [N, 4, H, D]."""
 SLOPE = np.float32(0.2)
-"""Of LeakyReLU below zero."""
+"""Slope of LeakyReLU below zero."""
 
 
 @njit(cache=True)
@@ -49,7 +49,7 @@ def _softmax(weights, heads, start, stop, loop):  # type: ignore[no-untyped-def]
         for e in range(start, stop):
             weights[e * heads + h] = np.exp(weights[e * heads + h] - highest)
             sum_of += weights[e * heads + h]
-        share = np.float32(1) / sum_of if sum_of else np.float32(0)  # no edge and no loop: nothing to divide
+        share = np.float32(1) / sum_of if sum_of else np.float32(0)  # no edge and no loop
         if loop >= 0:
             weights[loop * heads + h] *= share
         for e in range(start, stop):
@@ -121,7 +121,7 @@ def _forward_lane(zero, first, last, edges, loops, heads, nodes, kinds, vector, 
                 term = multiply(load_like(mean, (heads + h) * D, zero), share)
                 value = add(load_like(nodes, at + (VALUE * heads + h) * D, zero), term)
                 result = multiply_add(splat_like(weights[loop * heads + h], zero), value, result)
-            store(output, to, larger(result, zero))  # leaves NaN for others to see
+            store(output, to, larger(result, zero))  # NaN is propagated
 
 
 @njit(cache=True)

@@ -1,4 +1,4 @@
-"""InGram as its equations are written, in plain torch: every product is taken for every edge.
+"""Reference implementation of InGram in plain torch: the equations as published, with a row for every edge.
 
 Relation vectors z [2R, d'] and entity vectors h [N, d] are projected to hidden width, updated layer by layer, and
 projected back. A layer is attention with H heads over the edges j -> i that arrive at a node i, a residual, and ReLU.

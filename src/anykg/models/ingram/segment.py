@@ -26,11 +26,11 @@ from anykg.threads import spread
 
 _MAX_LANES = 8
 _LANE_WORK = 2000
-"""Edges and nodes that are worth a lane of their own."""
+"""Minimum number of edges and nodes per lane."""
 
 
 class Arrivals(NamedTuple):
-    """E edges over N nodes, sorted by receiver, and the way through them by sender."""
+    """E edges over N nodes, sorted by receiver, with an index by sender."""
 
     offsets: np.ndarray  # [N + 1] int64: the edges to node v are offsets[v] to offsets[v + 1]
     receivers: np.ndarray  # [E] int32

@@ -8,7 +8,7 @@ the 2R relations. deg counts distinct neighbours in the undirected simple graph,
 
 Linear message passing from all-ones states, one relation apart from the others, stays in the span of these. So with
 the GCN kernel the states s^0..s^T of `reference.py` are these scalars times small coefficient matrices, which `fold`
-makes of the model's maps: no graph is left in a training step, and the function is the same.
+computes from the model's maps: a training step does not touch the graph, and the function is the same.
 
 Products run in float64 over blocks of `BLOCK` relations; what is kept is float32, 8 N R T bytes for the pairs.
 """
@@ -77,7 +77,7 @@ def scalars_of(graph: KnowledgeGraph, hops: int, entities: Tensor, relations: Te
 
 
 def moves(model: ISDEA, num_relations: int) -> Tensor:
-    """How a hop moves the coefficients of the scalars: [first or later, stream, to, from].
+    """The action of a hop on the coefficients of the scalars: [first or later, stream, to, from].
 
     A later hop takes each scalar to its product with A; the first one takes 1 to A_k 1, or to A 1 - A_k 1, which the
     mean over the other relations divides by their number.

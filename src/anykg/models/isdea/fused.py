@@ -21,7 +21,7 @@ one_blas_thread = threads(blas=1)
 
 
 def can_fuse(model: ISDEA) -> bool:
-    """Whether the kernels know this model: the full read-out, in single precision on a CPU."""
+    """Whether the kernels support this model: the full read-out, in single precision on a CPU."""
     flat = model.weights.flat
     return model.config.readout == "full" and flat.dtype == torch.float32 and flat.device.type == "cpu"
 
@@ -33,11 +33,11 @@ def fused_scores(
     """Scores [B] of triplets [B, 3] with the distances [B, 2] of their ends."""
     table, flat, sizes = (scalars.entity.numpy(), scalars.pair.numpy()), model.weights.flat, _sizes(model)
     if not torch.is_grad_enabled():
-        found = np.empty(len(triplets), np.float32)
-        spread(kernels.score, triplets, *table, moves.numpy(), steps, sizes, flat.detach().numpy(), found)
-        return torch.from_numpy(found)
-    features, places = kernels.gather(triplets, *table)
-    scores: Tensor = _FusedScores.apply((moves.numpy(), features, places, steps), sizes, flat)  # type: ignore[no-untyped-call]
+        result = np.empty(len(triplets), np.float32)
+        spread(kernels.score, triplets, *table, moves.numpy(), steps, sizes, flat.detach().numpy(), result)
+        return torch.from_numpy(result)
+    features, positions = kernels.gather(triplets, *table)
+    scores: Tensor = _FusedScores.apply((moves.numpy(), features, positions, steps), sizes, flat)  # type: ignore[no-untyped-call]
     return scores
 
 
@@ -63,7 +63,7 @@ def _sizes(model: ISDEA) -> tuple[int, ...]:
 
 
 class _FusedLoss(torch.autograd.Function):
-    """Inputs: what the kernel needs of the batch, the model's sizes, its weights."""
+    """Inputs: the batch, the model's sizes, its weights."""
 
     @staticmethod
     @one_blas_thread
@@ -90,5 +90,5 @@ class _FusedScores(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         with threads(blas=1):
-            found = kernels.backward(gradients[0].numpy(), ctx.saved, *ctx.batch, ctx.sizes, ctx.weights)
-        return None, None, torch.from_numpy(found)
+            gradient = kernels.backward(gradients[0].numpy(), ctx.saved, *ctx.batch, ctx.sizes, ctx.weights)
+        return None, None, torch.from_numpy(gradient)

@@ -51,16 +51,16 @@ def kernel(name: str, width: int) -> nn.Module:
     if name == "gin":
         return pyg.GINConv(nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width)))  # type: ignore[no-any-return]
     if name == "gat":
-        # Attention over equal states that include one's own cannot tell whether there are neighbours.
+        # Attention over equal states that include the node's own cannot detect whether there are neighbours.
         return pyg.GATConv(width, width, add_self_loops=False)  # type: ignore[no-any-return]
     if name == "graphconv":
         return pyg.GraphConv(width, width)  # type: ignore[no-any-return]
     if name == "sage":
         return pyg.SAGEConv(width, width)  # type: ignore[no-any-return]
     if ":" in name:
-        found = import_object(name)(width, width)
-        if isinstance(found, nn.Module):
-            return found
+        convolution = import_object(name)(width, width)
+        if isinstance(convolution, nn.Module):
+            return convolution
     raise ConfigError(f"isdea: expected gnn to be {', '.join(LOCAL)} or MODULE:CLASS of a convolution, found {name!r}.")
 
 
@@ -148,7 +148,7 @@ def _literal_others(
     kinds: Tensor,
     edges: tuple[Tensor, Tensor, Tensor],
 ) -> Tensor:
-    """What a set function makes of all relations but k: [K N, D] for the relations `kinds` [K]."""
+    """A set function of all relations but k: [K N, D] for the relations `kinds` [K]."""
     ends, of, weights = edges
     n, count = graph.num_entities, 2 * graph.num_relations
     values = operator(start.repeat(count, 1), ends + n * of, weights)  # [2R N, D]
@@ -164,7 +164,7 @@ def _literal_others(
 class _Hop(NamedTuple):
     """One layer over the whole graph, from the V nodes of the layer below to the nodes of this one."""
 
-    self_place: Tensor  # where each node is in the layer below
+    self_index: Tensor  # the position of each node in the layer below
     edges: Tensor  # [2, M] from a node below to V + a node of this layer
     weight: Tensor  # [M]
 
@@ -180,7 +180,7 @@ class _Incidence(NamedTuple):
 def _near(
     model: ISDEA, operators: list[list[Operator]], graph: KnowledgeGraph, entities: Tensor, relations: Tensor
 ) -> Tensor:
-    place, hops, nodes = _plan(model, graph, entities.cpu().numpy(), relations.cpu().numpy())
+    position, hops, nodes = _plan(model, graph, entities.cpu().numpy(), relations.cpu().numpy())
     firsts = _first_layer(model, operators[0], graph, nodes)
     results = []
     for stream in (0, 1):
@@ -188,18 +188,18 @@ def _near(
         states = ones @ model.self_weight[0, stream] + model.self_bias[0, stream] + firsts[stream]
         seen = [ones, states]
         for layer, hop in enumerate(hops, start=1):
-            own = states[hop.self_place]
+            own = states[hop.self_index]
             gathered = operators[layer][stream](torch.cat([states, own]), hop.edges, hop.weight)[len(states) :]
             states = own @ model.self_weight[layer, stream] + model.self_bias[layer, stream] + gathered
-            seen = [*(before[hop.self_place] for before in seen), states]
-        results.append(torch.cat(seen, dim=1)[place])
+            seen = [*(before[hop.self_index] for before in seen), states]
+        results.append(torch.cat(seen, dim=1)[position])
     return torch.stack(results)
 
 
 def _plan(
     model: ISDEA, graph: KnowledgeGraph, entities: np.ndarray, relations: np.ndarray
 ) -> tuple[Tensor, list[_Hop], np.ndarray]:
-    """Where each pair is in the last layer, the hops from the first layer on, and the nodes (keys) of the first."""
+    """The position of each pair in the last layer, the hops in order, and the nodes (keys) of the first layer."""
     layers, columns = model.config.layers, 2 * graph.num_relations + 1
     edges, within = normalised_edges(graph), graph.derive(_within, layers)
 
@@ -207,7 +207,7 @@ def _plan(
         keys = entity * columns + relation
         return np.where(within[layer - 1][keys], keys, entity * columns + columns - 1)
 
-    nodes, place = _distinct(nodes_of(layers, entities, relations), graph.num_entities * columns)
+    nodes, position = _distinct(nodes_of(layers, entities, relations), graph.num_entities * columns)
     hops = []
     for layer in range(layers - 1, 0, -1):
         entity, relation = np.divmod(nodes, columns)
@@ -218,12 +218,12 @@ def _plan(
             [nodes_of(layer, entity, relation), nodes_of(layer, edges.source[at], relation[target])]
         )
         above = len(nodes)
-        nodes, places = _distinct(needed, graph.num_entities * columns)
-        ends = np.stack([places[above:], target + len(nodes)])
+        nodes, positions = _distinct(needed, graph.num_entities * columns)
+        ends = np.stack([positions[above:], target + len(nodes)])
         hops.append(
-            _Hop(*(_like(model.self_bias, a) for a in (places[:above], ends, edges.weight[at].astype(np.float32))))
+            _Hop(*(_like(model.self_bias, a) for a in (positions[:above], ends, edges.weight[at].astype(np.float32))))
         )
-    return _like(model.self_bias, place), hops[::-1], nodes
+    return _like(model.self_bias, position), hops[::-1], nodes
 
 
 def _first_layer(
@@ -243,22 +243,21 @@ def _first_layer(
         total = np.bincount(group, amounts, graph.num_entities).astype(amounts.dtype)
         return first, _from_ones(model, operators[1], total[entity] - mine)
     values = _from_ones(model, operators[1], np.append(amounts, 0))
-    places = (_like(values, a) for a in (group, own, entity))
-    of, own_place, asked = places
+    of, own_at, asked = (_like(values, a) for a in (group, own, entity))
     return first, _others(
-        model, values[:-1], of, graph.num_entities, own_place, asked, values[-1], 2 * graph.num_relations
+        model, values[:-1], of, graph.num_entities, own_at, asked, values[-1], 2 * graph.num_relations
     )
 
 
 def _from_ones(model: ISDEA, operator: Operator, amounts: np.ndarray) -> Tensor:
     """What a node gathers from all-ones neighbours, by their number (or for gcn their weight): [P, D]."""
-    distinct, place = np.unique(amounts, return_inverse=True)
+    distinct, inverse = np.unique(amounts, return_inverse=True)
     repeats = np.ones(len(distinct), np.int64) if model.config.gnn == "gcn" else distinct
     target = np.repeat(np.arange(1, len(distinct) + 1), repeats)  # node 0 stands for every neighbour
     edges = _like(model.self_bias, np.stack([np.zeros_like(target), target]))
     weights = _like(model.self_bias, np.repeat(distinct, repeats).astype(np.float32))
     ones = model.self_bias.new_ones(len(distinct) + 1, model.config.width)
-    return operator(ones, edges, weights)[1:][_like(model.self_bias, place)]
+    return operator(ones, edges, weights)[1:][_like(model.self_bias, inverse)]
 
 
 def _incidence(graph: KnowledgeGraph) -> _Incidence:
@@ -271,33 +270,33 @@ def _incidence(graph: KnowledgeGraph) -> _Incidence:
 
 
 def _within(graph: KnowledgeGraph, layers: int) -> list[np.ndarray]:
-    """For each layer t, by key: does someone within t - 1 hops of the entity have the relation? bool [N (2R + 1)]."""
+    """For each layer t, by key: whether an entity within t - 1 hops has the relation, bool [N (2R + 1)]."""
     n, columns = graph.num_entities, 2 * graph.num_relations + 1
     edges = normalised_edges(graph)
     links = sparse.csr_array((np.ones(len(edges.target), np.float32), (edges.target, edges.source)), shape=(n, n))
     now = np.zeros((n, columns), bool)
     now[edges.target, edges.relation] = True
-    found = [now]
+    tables = [now]
     for _ in range(layers - 1):
         now = now.copy()
         for start in range(0, columns, BLOCK):
             now[:, start : start + BLOCK] |= (links @ now[:, start : start + BLOCK].astype(np.float32)) > 0
-        found.append(now)
-    return [table.reshape(-1) for table in found]
+        tables.append(now)
+    return [table.reshape(-1) for table in tables]
 
 
 def _distinct(keys: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """The distinct keys below `size`, ascending, and where each key is among them."""
+    """The distinct keys below `size`, ascending, and the position of each key among them."""
     there = np.zeros(size, bool)
     there[keys] = True
     distinct = np.flatnonzero(there)
-    places = np.empty(size, np.int64)
-    places[distinct] = np.arange(len(distinct))
-    return distinct, places[keys]
+    positions = np.empty(size, np.int64)
+    positions[distinct] = np.arange(len(distinct))
+    return distinct, positions[keys]
 
 
 def _like(example: Tensor, array: np.ndarray) -> Tensor:
-    """The array beside `example`; floats in its type."""
+    """The array on the device of `example`; floats in its dtype."""
     tensor = torch.from_numpy(array).to(example.device)
     return tensor.to(example.dtype) if tensor.is_floating_point() else tensor
 
@@ -308,9 +307,9 @@ def _like(example: Tensor, array: np.ndarray) -> Tensor:
 def _others(
     model: ISDEA, values: Tensor, group: Tensor, groups: int, own: Tensor, asked: Tensor, absent: Tensor, count: int
 ) -> Tensor:
-    """A set function of what all `count` relations but one say to an entity: [P, D].
+    """A set function of the messages of all `count` relations but one to an entity: [P, D].
 
-    values [M, D] are what relations say to the entities group [M]; all others say `absent` [D]. Row p asks for entity
+    values [M, D] are messages of relations to the entities group [M]; all others send `absent` [D]. Row p is for entity
     asked[p] without the relation whose value is at own[p], or -1 if that one is absent.
     """
     kind = model.config.aggregation
@@ -328,7 +327,7 @@ def _others(
 def _max_of_others(
     values: Tensor, group: Tensor, missing: Tensor, own: Tensor, mine: Tensor, asked: Tensor, absent: Tensor
 ) -> Tensor:
-    """The largest without one's own: the second largest where one's own is the only largest."""
+    """The maximum without the own value: the second largest if the own value is the unique maximum."""
 
     def largest(candidates: Tensor) -> Tensor:
         lowest = candidates.new_full((len(missing), candidates.shape[1]), -torch.inf)

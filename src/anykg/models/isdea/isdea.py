@@ -1,10 +1,10 @@
-"""ISDEA+: any graph neural network made double equivariant, by telling each relation from all the others.
+"""ISDEA+: any graph neural network made double equivariant, by distinguishing each relation from all the others.
 
 `reference.py` has the equations. Every (entity i, relation k), inverses included, has a vector X_ik, computed from two
 streams of states that gather over k's triplets and over those of all other relations; the score of (i, k, j) is an MLP
 of X_ik, X_jk and the distances between i and j.
 
-With the GCN kernel no graph is left in a training step (`folded.py`), and that step is compiled as a whole (`fused.py`,
+With the GCN kernel a training step does not touch the graph (`folded.py`) and is compiled as a whole (`fused.py`,
 `kernels.py`). Other kernels and set functions pass messages (`gnn.py`). Departures from the public code: scores are
 logits, and the two biases that are only ever added (of W and of the GCN kernel) are one parameter.
 """
@@ -38,7 +38,7 @@ ROWS = 2**17
 
 @dataclass(frozen=True)
 class ISDEAConfig:
-    """The published model by default."""
+    """Settings of ISDEA+; the defaults are the published ones."""
 
     gnn: str = "gcn"
     """Graph convolution: gcn, gin, gat, graphconv, sage, or MODULE:CLASS of any torch-geometric one."""
@@ -161,7 +161,7 @@ class ISDEA(LinkPredictor):
     ) -> Tensor | None:
         if not (recipe.loss == "bce" and self._folds and can_fuse(self)):
             return None
-        graph = without_targets(graph, rows, targets)  # the same graph where the recipe holds targets out of it
+        graph = without_targets(graph, rows, targets)  # the graph itself if the recipe holds targets out
         asked, hops = rows.numpy().reshape(-1, 3), moves(self, graph.num_relations)
         scalars, steps = folded_scalars(graph, self.config.layers), distance_features(graph, asked)
         positive = np.arange(len(asked)) % rows.shape[1] == 0 if labels is None else labels.numpy()
@@ -198,8 +198,8 @@ class ISDEA(LinkPredictor):
             return fused_scores(self, hops, scalars, asked, distance_features(graph, asked))
         kinds = 2 * graph.num_relations
         pairs = triplets[:, ::2].T * kinds + triplets[:, 1]  # [2, B]: heads, then tails
-        pairs, places = pairs.unique(return_inverse=True)  # type: ignore[no-untyped-call]
-        states = self._states(graph, pairs // kinds, pairs % kinds)[places]  # [2, B, D]
+        pairs, inverse = pairs.unique(return_inverse=True)  # type: ignore[no-untyped-call]
+        states = self._states(graph, pairs // kinds, pairs % kinds)[inverse]  # [2, B, D]
         parts = [states[0], states[1], self._distances(graph, triplets)]
         if self.config.readout == "full":
             parts.insert(2, states[0] * states[1])
@@ -217,7 +217,7 @@ class ISDEA(LinkPredictor):
         return self._mlp("scorer", torch.relu(hidden), torch.relu, last=False, first=1).squeeze(-1)
 
     def _distances(self, graph: KnowledgeGraph, triplets: Tensor) -> Tensor:
-        """What the read-out sees of the distances of triplets [B, 3]: [B, 2], or [B, D] embedded."""
+        """The distances of triplets [B, 3] as the read-out takes them: [B, 2], or [B, D] embedded."""
         steps = self._steps(graph, triplets)
         return self._mlp("distance", steps, torch.tanh) if self.config.readout == "full" else steps
 
@@ -241,12 +241,12 @@ class ISDEA(LinkPredictor):
         from anykg.models.isdea.gnn import streams
 
         keys = relations * graph.num_entities + entities
-        pairs, place = keys.unique(return_inverse=True)  # type: ignore[no-untyped-call]
+        pairs, inverse = keys.unique(return_inverse=True)  # type: ignore[no-untyped-call]
         parts = [
             self._mix(torch.baddbmm(self.weights["streams.bias.0"], rows, self.weights["streams.weight.0"]))
             for rows in streams(self, graph, pairs % graph.num_entities, pairs // graph.num_entities)
         ]
-        return torch.cat(parts)[place] if parts else self.self_bias.new_zeros(0, self.config.states)
+        return torch.cat(parts)[inverse] if parts else self.self_bias.new_zeros(0, self.config.states)
 
     def _mix(self, first: Tensor) -> Tensor:
         """X [P, D] from the first MLP layer of both streams [2, P, hidden], its tanh still to come."""
@@ -268,7 +268,7 @@ class ISDEA(LinkPredictor):
 
 
 def _parts(config: ISDEAConfig) -> dict[str, Part]:
-    """Every weight and bias, in the order in which the compiled kernels find them."""
+    """Every weight and bias, in the order that the compiled kernels expect."""
     layers, width = config.layers, config.width
     maps = 2 if config.gnn == "gcn" else 1  # of the state, and of what it gathers
     parts = {
@@ -294,7 +294,7 @@ def _parts(config: ISDEAConfig) -> dict[str, Part]:
 def distance_features(graph: KnowledgeGraph, triplets: np.ndarray) -> np.ndarray:
     """d(head, tail) / N and d(tail, head) / N of triplets [B, 3], float32 [B, 2]; 1 where there is no path."""
     table = distance_table(graph, directed=True)
-    if table is not None:  # a training step has no time for more than looking up
+    if table is not None:  # a table lookup, since training steps are short
         features, neighbours = look_up(table, graph.derive(_feature_of_step), triplets)
         if not (len(neighbours) and graph.contains(triplets[neighbours]).any()):  # a fact must not see itself
             return np.asarray(features)
@@ -324,13 +324,13 @@ def import_isdea_weights(public: Mapping[str, Tensor]) -> dict[str, Tensor]:
         "maps": torch.stack(by_map, dim=2),
         "map_biases": stacked(("mlp_1", "mlp_2"), "bias") + stacked(("mlp_3", "mlp_4"), "bias"),
     }
-    for place in range(3):
-        both = [{kind: public[f"{m}.linear{place + 1}.{kind}"] for kind in ("weight", "bias")} for m in _STREAM_MLPS]
-        ours[f"streams.weight.{place}"] = torch.stack([m["weight"].T for m in both])
-        ours[f"streams.bias.{place}"] = torch.stack([m["bias"][None] for m in both])
+    for layer in range(3):
+        both = [{kind: public[f"{m}.linear{layer + 1}.{kind}"] for kind in ("weight", "bias")} for m in _STREAM_MLPS]
+        ours[f"streams.weight.{layer}"] = torch.stack([m["weight"].T for m in both])
+        ours[f"streams.bias.{layer}"] = torch.stack([m["bias"][None] for m in both])
         for mine, theirs in _OTHER_MLPS.items():
             for kind in ("weight", "bias"):
-                ours[f"{mine}.{kind}.{place}"] = public[f"{theirs}.linear{place + 1}.{kind}"]
+                ours[f"{mine}.{kind}.{layer}"] = public[f"{theirs}.linear{layer + 1}.{kind}"]
     return {f"weights.{name}": value for name, value in ours.items()}
 
 

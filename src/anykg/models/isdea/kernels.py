@@ -1,4 +1,4 @@
-"""Forward and backward of folded ISDEA+ on a training batch, compiled as a whole.
+"""Compiled forward and backward pass of folded ISDEA+ on a training batch.
 
 A step has about a hundred rows: calling sixty small tensor operations, and recording them for a backward pass, costs
 more than the arithmetic. `ISDEA.score_triplets` is the same function in plain torch, and its autograd the reference.
@@ -22,7 +22,7 @@ MLP = tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]
 
 
 BLOCK = 256
-"""Triplets of `score` that are computed at once: what they need stays in a core's cache."""
+"""Triplets per block of `score`, chosen so that a block fits a core's cache."""
 
 
 @njit(cache=True, nogil=True)
@@ -44,14 +44,14 @@ def score(
         if block >= tasks:
             break
         rows = slice(block * BLOCK, min((block + 1) * BLOCK, len(triplets)))
-        features, places = gather(triplets[rows], entity, pair)
-        found, _ = forward(moves, features, places, steps[rows], sizes, flat)
+        features, positions = gather(triplets[rows], entity, pair)
+        found, _ = forward(moves, features, positions, steps[rows], sizes, flat)
         scores[rows] = found
 
 
 @njit(cache=True)
 def gather(triplets: np.ndarray, entity: np.ndarray, pair: np.ndarray) -> Any:
-    """Scalars [P, F] of the distinct pairs of triplets [B, 3], and places [2B] of heads, then tails among them.
+    """Scalars [P, F] of the distinct pairs of triplets [B, 3], and the positions [2B] of heads, then tails among them.
 
     `entity` [N, T + 1] and `pair` [N 2R, T] are as in `models.isdea.folded`.
     """
@@ -61,15 +61,15 @@ def gather(triplets: np.ndarray, entity: np.ndarray, pair: np.ndarray) -> Any:
         keys[row] = triplets[row, 0] * kinds + triplets[row, 1]
         keys[count + row] = triplets[row, 2] * kinds + triplets[row, 1]
     features = np.empty((2 * count, entity.shape[1] + pair.shape[1]), np.float32)
-    places = np.empty(2 * count, np.int64)
+    positions = np.empty(2 * count, np.int64)
     found, before = -1, np.int64(-1)
-    for place in np.argsort(keys):
-        if keys[place] != before:
-            found, before = found + 1, keys[place]
+    for i in np.argsort(keys):
+        if keys[i] != before:
+            found, before = found + 1, keys[i]
             features[found, : entity.shape[1]] = entity[before // kinds]
             features[found, entity.shape[1] :] = pair[before]
-        places[place] = found
-    return features[: found + 1], places
+        positions[i] = found
+    return features[: found + 1], positions
 
 
 @njit(cache=True)
@@ -85,8 +85,8 @@ def loss(
     flat: np.ndarray,
 ) -> Any:
     """Cross-entropy of triplets [B, 3], and its gradient with respect to the weights."""
-    features, places = gather(triplets, entity, pair)
-    scores, saved = forward(moves, features, places, steps, sizes, flat)
+    features, positions = gather(triplets, entity, pair)
+    scores, saved = forward(moves, features, positions, steps, sizes, flat)
     total, share = 0.0, 1 / len(scores)
     for row in range(len(scores)):
         sign, weight = (-1.0, positive_weight) if positive[row] else (1.0, 1.0)
@@ -94,14 +94,14 @@ def loss(
         small = np.exp(-abs(signed))
         total += weight * (max(signed, 0.0) + np.log1p(small))
         scores[row] = share * weight * sign * (1.0 if signed > 0 else small) / (1 + small)
-    return np.float32(total * share), backward(scores, saved, moves, features, places, steps, sizes, flat)
+    return np.float32(total * share), backward(scores, saved, moves, features, positions, steps, sizes, flat)
 
 
 @njit(cache=True)
 def forward(
     moves: np.ndarray,  # [2, 2, F, F] as ISDEA makes them
     features: np.ndarray,  # [P, F]
-    places: np.ndarray,  # [2B] where the heads, then the tails are among the pairs
+    positions: np.ndarray,  # [2B] positions of the heads, then the tails, among the pairs
     steps: np.ndarray,  # [B, 2]
     sizes: tuple[int, ...],  # T, D, hidden units of the streams, of X, of the distances, of the scorer
     flat: np.ndarray,
@@ -121,7 +121,7 @@ def forward(
             _tanh(hidden[stream, layer])
     states = _tanh_mlp(hidden[0, 2] + hidden[1, 2], combine)
     embedded = _tanh_mlp(steps, distance)
-    rows = _read_rows(states[2], places, embedded[2])
+    rows = _read_rows(states[2], positions, embedded[2])
     first = _relu_layer(rows, scorer[0][0], scorer[1][0])
     second = _relu_layer(first, scorer[0][1], scorer[1][1])
     scores = np.dot(second, scorer[0][2].T)
@@ -135,12 +135,12 @@ def backward(
     saved: Any,
     moves: np.ndarray,
     features: np.ndarray,
-    places: np.ndarray,
+    positions: np.ndarray,
     steps: np.ndarray,
     sizes: tuple[int, ...],
     flat: np.ndarray,
 ) -> np.ndarray:
-    """The gradient of the weights, as flat as they are."""
+    """The gradient of the weights, flat."""
     maps, _, streams, combine, distance, scorer = _unpack(flat, sizes)
     found = np.empty_like(flat)
     of_maps, of_map_biases, of_streams, of_combine, of_distance, of_scorer = _unpack(found, sizes)
@@ -152,7 +152,7 @@ def backward(
     over = _relu_gradient(np.dot(over, scorer[0][1]), first)
     _linear_gradient(over, rows, of_scorer, 0)
     over = np.dot(over, scorer[0][0])
-    of_states, of_embedded = _read_gradient(over, states[2], places)
+    of_states, of_embedded = _read_gradient(over, states[2], positions)
     _tanh_mlp_gradient(of_embedded, steps, embedded, distance, of_distance)
     of_sum = _tanh_mlp_gradient(of_states, hidden[0, 2] + hidden[1, 2], states, combine, of_combine)
     weights, (of_weights, of_biases) = streams[0], of_streams
@@ -193,7 +193,7 @@ def _unpack(flat: np.ndarray, sizes: tuple[int, ...]) -> Any:
 
 @njit(cache=True)
 def _take(flat: np.ndarray, at: int, rows: int, columns: int) -> Any:
-    """The next matrix, and where it ends."""
+    """The next matrix, and the offset after it."""
     end = at + rows * columns
     return flat[at:end].reshape(rows, columns), end
 
@@ -264,7 +264,7 @@ def _fold_gradient(
 
 @njit(cache=True)
 def _tanh_mlp(inputs: np.ndarray, layers: MLP) -> np.ndarray:
-    """What each of three layers of one width makes of the inputs: [3, rows, width]."""
+    """The outputs of three layers of equal width: [3, rows, width]."""
     weights, biases = layers
     seen = np.empty((3, len(inputs), len(biases[0])), np.float32)
     for layer in range(3):
@@ -298,12 +298,12 @@ def _linear_gradient(over: np.ndarray, inputs: np.ndarray, gradients: MLP, layer
 
 
 @njit(cache=True)
-def _read_rows(states: np.ndarray, places: np.ndarray, embedded: np.ndarray) -> np.ndarray:
+def _read_rows(states: np.ndarray, positions: np.ndarray, embedded: np.ndarray) -> np.ndarray:
     """[X_head, X_tail, X_head * X_tail, e] of each triplet."""
     count, width = len(embedded), states.shape[1]
     rows = np.empty((count, 3 * width + embedded.shape[1]), np.float32)
     for row in range(count):
-        head, tail = states[places[row]], states[places[count + row]]
+        head, tail = states[positions[row]], states[positions[count + row]]
         for unit in range(width):
             rows[row, unit] = head[unit]
             rows[row, width + unit] = tail[unit]
@@ -313,11 +313,11 @@ def _read_rows(states: np.ndarray, places: np.ndarray, embedded: np.ndarray) -> 
 
 
 @njit(cache=True)
-def _read_gradient(over: np.ndarray, states: np.ndarray, places: np.ndarray) -> Any:
+def _read_gradient(over: np.ndarray, states: np.ndarray, positions: np.ndarray) -> Any:
     count, width = len(over), states.shape[1]
     of_states = np.zeros_like(states)
     for row in range(count):
-        head, tail = places[row], places[count + row]
+        head, tail = positions[row], positions[count + row]
         for unit in range(width):
             product = over[row, 2 * width + unit]
             of_states[head, unit] += over[row, unit] + product * states[tail, unit]
@@ -344,9 +344,9 @@ def _relu_gradient(over: np.ndarray, seen: np.ndarray) -> np.ndarray:
 
 @njit(cache=True)
 def _add_row(values: np.ndarray, row: np.ndarray) -> None:
-    for place in range(values.shape[0]):
+    for i in range(values.shape[0]):
         for unit in range(values.shape[1]):
-            values[place, unit] += row[unit]
+            values[i, unit] += row[unit]
 
 
 @njit(cache=True)
@@ -362,8 +362,8 @@ def _tanh(values: np.ndarray) -> None:
     """Take tanh in place by a rational minimax approximation, within 3e-7, that compiles to vectors; NaN stays NaN."""
     flat = values.reshape(-1)
     bound = np.float32(7.9053111)  # beyond it tanh is 1 in single precision
-    for place in range(flat.size):
-        x = flat[place]
+    for i in range(flat.size):
+        x = flat[i]
         x = bound if x > bound else x
         x = -bound if x < -bound else x
         s = x * x
@@ -378,7 +378,7 @@ def _tanh(values: np.ndarray) -> None:
         q = q * s + np.float32(1.18534705686654e-04)
         q = q * s + np.float32(2.26843463243900e-03)
         q = q * s + np.float32(4.89352518554385e-03)
-        flat[place] = x * p / q
+        flat[i] = x * p / q
 
 
 @njit(cache=True)

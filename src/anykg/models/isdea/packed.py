@@ -1,4 +1,4 @@
-"""Many small tensors kept as one parameter, so that a training step computes one gradient and makes one update.
+"""Many small tensors stored as one parameter, so that a training step computes one gradient and one update.
 
 The state dict holds the tensors by name, as views of the parameter.
 """
@@ -18,7 +18,7 @@ class Part(NamedTuple):
 
     shape: tuple[int, ...]
     inputs: int
-    """Of the linear map it belongs to: it is drawn as that map's weight or bias usually is."""
+    """Input width of the linear map it belongs to, which scales its initialisation."""
 
 
 class Packed(nn.Module):
@@ -28,7 +28,7 @@ class Packed(nn.Module):
         super().__init__()
         sizes = [math.prod(part.shape) for part in parts.values()]
         ends = torch.tensor(sizes).cumsum(0).tolist()
-        self._places = {
+        self._layout = {
             name: (end - size, size, part.shape)
             for (name, part), size, end in zip(parts.items(), sizes, ends, strict=True)
         }
@@ -45,9 +45,9 @@ class Packed(nn.Module):
     def _load_from_state_dict(self, state_dict: Mapping[str, Tensor], prefix: str, *arguments: Any) -> None:
         _, strict, missing, unexpected, errors = arguments
         given = {key.removeprefix(prefix): value for key, value in state_dict.items() if key.startswith(prefix)}
-        missing += [prefix + name for name in self._places if name not in given]
+        missing += [prefix + name for name in self._layout if name not in given]
         if strict:
-            unexpected += [prefix + name for name in given if name not in self._places]
+            unexpected += [prefix + name for name in given if name not in self._layout]
         for name, own in self.named(self.flat.detach()).items():
             if name in given and given[name].shape != own.shape:
                 errors.append(f"size mismatch for {prefix}{name}: {list(given[name].shape)}, not {list(own.shape)}")
@@ -59,8 +59,8 @@ class Packed(nn.Module):
 
     def named(self, flat: Tensor) -> dict[str, Tensor]:
         """Views of another flat tensor, such as the gradient, by name."""
-        return {name: self._view(flat, name) for name in self._places}
+        return {name: self._view(flat, name) for name in self._layout}
 
     def _view(self, flat: Tensor, name: str) -> Tensor:
-        start, size, shape = self._places[name]
+        start, size, shape = self._layout[name]
         return flat.narrow(0, start, size).view(shape)

@@ -1,8 +1,8 @@
 """Pairwise ISDEA+: representations of pairs of entities instead of single ones (Equation 3 of the paper).
 
-For a query (h, k, ?) every entity v has a state that represents the pair (h, v). As in ISDEA+, a relation is told from
-all the others and from nothing else: a triplet of k, of the inverse of k, of another relation or of an inverse of
-another one has one of four learned weights. With these weights a Bellman-Ford network runs over the graph, as NBFNet:
+For a query (h, k, ?) every entity v has a state that represents the pair (h, v). As in ISDEA+, a relation is only
+distinguished from all the others: a triplet of k, of the inverse of k, of another relation or of an inverse of another
+one has one of four learned weights. With these weights a Bellman-Ford network runs over the graph, as NBFNet:
 
     x_v^0 = b at h, 0 elsewhere                     b a learned vector                                [D]
     m_u = x_u^0 + sum over triplets (u, r, v), inverses included, of w_type(r, k) * x_v
@@ -119,7 +119,7 @@ def triplet_types(kinds: Tensor, num_relations: int) -> Tensor:
     """The type of each of 2R relations seen from query relations [U]: [U, 2R]."""
     every = torch.arange(2 * num_relations, device=kinds.device)
     inverse = (kinds + num_relations) % max(2 * num_relations, 1)
-    turned = (every >= num_relations) != (kinds >= num_relations)[:, None]  # told from the other end than the query
+    turned = (every >= num_relations) != (kinds >= num_relations)[:, None]  # in the opposite direction of the query
     types = torch.where(turned, OTHER_INVERSE, OTHER)
     types = torch.where(every == inverse[:, None], OWN_INVERSE, types)
     return torch.where(every == kinds[:, None], OWN, types)

@@ -1,4 +1,4 @@
-"""ISDEA+ as its equations are written, in plain torch, for the GCN kernel and the published read-out.
+"""Reference implementation of ISDEA+ in plain torch, for the GCN kernel and the published read-out.
 
 N entities, R relations, 2R with inverses. Every triplet (u, k, v), inverses included, puts 1 / sqrt(deg(u) deg(v)) at
 row u, column v of A_k; deg counts distinct neighbours, a self-loop twice. A is the sum of all A_k. For a relation k two
@@ -12,10 +12,10 @@ for T layers without activation:
     score(i, k, j) = MLP([X_i, X_j, X_i * X_j, MLP([d(i, j) / N, d(j, i) / N])])
 
 All MLPs have three layers, with tanh after each, or with ReLU between them in the last one. d is the distance over
-observed triplets in their own direction without the one asked about, N if there is no path.
+observed triplets in their own direction without the one being scored, N if there is no path.
 
-`ISDEA.score_triplets` is the same function. Its forms are in `folded.py` (no graph left in a training step), `fused.py`
-(that step compiled as a whole) and `gnn.py` (other convolutions and set functions).
+`ISDEA.score_triplets` is the same function. Faster forms are in `folded.py` (a training step without the graph),
+`fused.py` (that step compiled as a whole) and `gnn.py` (other convolutions and set functions).
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ if TYPE_CHECKING:
 
 def scores(model: ISDEA, graph: KnowledgeGraph, triplets: Tensor) -> Tensor:
     """Scores [B] of triplets [B, 3], one relation at a time."""
-    found = torch.zeros(len(triplets))
+    scores = torch.zeros(len(triplets))
     for relation in triplets[:, 1].unique().tolist():  # type: ignore[no-untyped-call]
         rows = torch.nonzero(triplets[:, 1] == relation).squeeze(1)
         states = entity_states(model, graph, relation)  # [N, D]
         head, tail = states[triplets[rows, 0]], states[triplets[rows, 2]]  # [B', D]
         distance = _mlp(model, "distance", distances(graph, triplets[rows]), torch.tanh, last=True)
-        found[rows] = _mlp(model, "scorer", torch.cat([head, tail, head * tail, distance], dim=1), torch.relu).squeeze(
+        scores[rows] = _mlp(model, "scorer", torch.cat([head, tail, head * tail, distance], dim=1), torch.relu).squeeze(
             1
         )
-    return found
+    return scores
 
 
 def entity_states(model: ISDEA, graph: KnowledgeGraph, relation: int) -> Tensor:

@@ -1,4 +1,4 @@
-"""Relational aggregation: what every node receives over its edges, for B queries at once.
+"""Relational aggregation: the messages that every node receives over its edges, for B queries at once.
 
     sum   boundary_u + sum over edges (u, e, v) of state_v * weight_e
     pna   [mean, max, min, deviation] x [1, log-degree, 1 / log-degree] of boundary and messages, side by side: 12 D
@@ -104,7 +104,7 @@ def _messages(
     keep: np.ndarray | None,
     edge_weights: Tensor | None,
 ) -> tuple[Tensor, Tensor]:
-    """Who receives [E'], and the messages [B, E', D] of the edges that are kept."""
+    """The receivers [E'] and messages [B, E', D] of the edges that are kept."""
     receivers, relations, senders = (column.to(states.device) for column in edges.tensors)
     if keep is not None:
         kept = torch.from_numpy(keep.astype(bool)).to(states.device)
@@ -167,7 +167,7 @@ def _adjacency(order: Order) -> Adjacency:
 
 
 def _pieces(queries: int) -> int:
-    """Few queries are cut up, so that every core has work; fixed, so that results do not depend on the cores."""
+    """Pieces per query: few queries are split, so that every core has work; independent of the number of cores."""
     return -(-8 // max(queries, 1))
 
 

@@ -1,4 +1,4 @@
-"""The loops of relational aggregation, compiled: sums, and the moments of PNA.
+"""Compiled kernels for relational aggregation: sums, and the moments of PNA.
 
 All arrays of states are flat float32: B * N rows of D floats. Weights are B tables of K rows, or one table for all
 (`own` is False). Every output row, and every partial sum of a gradient, is written by one thread in a fixed order.
@@ -100,7 +100,7 @@ def message_kernels(width: int) -> MessageKernels:
 
     @njit(cache=True, nogil=True)
     def edge_backward(counter, grad, states, grad_edges, count, tables, triplets, keep):  # type: ignore[no-untyped-def]
-        """The gradient of every edge's factor: what it carries, along what is wanted."""
+        """The gradient of every edge's factor: the dot product of its message and the receiver's gradient."""
         weights, num_weights, own = tables
         queries = len(states) // max(count * D, 1)
         tasks = (len(grad_edges) + ROWS - 1) // ROWS
@@ -155,7 +155,7 @@ def message_kernels(width: int) -> MessageKernels:
     def moments_share(  # type: ignore[no-untyped-def]
         counter, grad, out, states, boundary, grad_boundary, tables, adjacency, keep
     ):
-        """Divide the gradients of largest and smallest, grad[2:], by how many reach them; the boundary has a part."""
+        """Divide the gradients of maximum and minimum, grad[2:], by how many terms attain them, boundary included."""
         (weights, num_weights, own), (nodes, runs, relations, senders) = tables, adjacency
         count = len(nodes) - 1
         size = len(boundary)

@@ -26,11 +26,11 @@ class Order(NamedTuple):
     runs: np.ndarray  # int32 [Q + 1]
     relations: np.ndarray  # int32 [Q], of the run
     others: np.ndarray  # int32 [E], the node at the other end
-    positions: np.ndarray  # int32 [E], where the edge stands in the order given
+    positions: np.ndarray  # int32 [E], the position of the edge in the given order
 
 
 FEW = 1 << 16
-"""So many edges numpy sorts before numba would be imported."""
+"""Up to this many edges are sorted by numpy, which is faster than importing numba."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,12 +50,12 @@ class RelationalEdges:
 
     @cached_property
     def by_receiver(self) -> Order:
-        """What a node receives."""
+        """Edges by receiver."""
         return self._ordered(0, 2)
 
     @cached_property
     def by_sender(self) -> Order:
-        """What a node sends; with inverses it is what the node receives, told from the other end."""
+        """Edges by sender; with inverses these are the edges by receiver, inverted."""
         if not self.with_inverses:
             return self._ordered(2, 0)
         order, edges, relations = self.by_receiver, self.num_edges, self.num_relations

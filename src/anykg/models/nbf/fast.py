@@ -1,12 +1,12 @@
 """The Bellman-Ford network of `reference` with fused layers, forward and backward, for B queries at once.
 
-Per query the state of every node starts as the boundary: a vector at the query's heads, zero elsewhere. Two facts save
-most of the work without changing the result:
+Per query the state of every node starts as the boundary: a vector at the query's heads, zero elsewhere. Three
+observations save most of the work without changing the result:
 
-- zero states send nothing, so after the first layer all nodes that do not hear from a head share one state: the
+- zero states send nothing, so after the first layer all nodes that receive no message from a head share one state: the
   first layer is computed for the heads and their neighbours only;
-- in the second layer, a node that hears from nobody else needs the numbers of its edges, not the states at their ends;
-- where few nodes are read at the end, the last layers are computed only for what reaches them.
+- in the second layer, a node whose neighbours all have that state needs the numbers of its edges, not their states;
+- if few nodes are read at the end, the last layers are computed only for what reaches them.
 
 The kernels take float32 on a CPU and widths that are multiples of 16; everything else, and gradients of edge weights,
 is left to `reference`. So is a question or two about a small graph: plain torch answers those in milliseconds, while
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 PIECES = 16  # partial sums of a parameter's gradient: fixed, so that results do not depend on the number of threads
 SMALL = 300_000
-"""Below this many numbers of messages, torch answers a question or two before numba would be imported."""
+"""Up to this many floats of messages, torch answers one or two queries faster than numba is imported."""
 FEW_QUERIES = 2
 FEW_START = 0.05  # up to this share of rows with states of their own, the others are computed from numbers of edges,
 MANY_ROWS = 1 << 16  # if there are so many rows that states do not fit the processor's cache
@@ -47,17 +47,17 @@ def kernels_apply(states: Tensor) -> bool:
 
 
 def is_small(queries: int, messages: int, width: int) -> bool:
-    """Whether plain torch answers so few queries with so many messages each, without compiled kernels."""
+    """Whether plain torch is faster for this number of queries and of messages per query."""
     return queries <= FEW_QUERIES and queries * messages * width <= SMALL and not torch.is_grad_enabled()
 
 
 def pieces_of(queries: int) -> int:
-    """Into how many pieces each query is cut: few queries are cut up, so that every core has work."""
+    """The number of pieces per query: few queries are split, so that every core has work."""
     return -(-8 // max(queries, 1))
 
 
 def flat(tensor: Tensor) -> np.ndarray:
-    """A tensor's numbers as the kernels read them."""
+    """A tensor as the flat array that the kernels read."""
     array: np.ndarray = tensor.detach().contiguous().view(-1).numpy()
     return array
 
@@ -73,7 +73,7 @@ def propagate(
     targets: Tensor | None = None,
 ) -> Tensor:
     """As `reference.propagate`."""
-    # Triplets are scored by the hundreds, as in explanations, where the kernels soon pay.
+    # Triplets are scored by the hundreds, as in explanations, for which the kernels pay off.
     small = targets is None and is_small(len(queries.heads), edges.num_edges, queries.boundary.shape[-1])
     if small or not kernels_apply(queries.boundary) or edge_weights is not None:
         return reference.propagate(
@@ -128,8 +128,8 @@ def _first_layer(layer: Layer, queries: Queries, edges: RelationalEdges, keep: n
     small = np.stack([receiver_at, relations, own_at[sources]], axis=1).astype(np.int32)
     small_edges = RelationalEdges(small, len(rows), num_tables * num_weights)
     before = queries.boundary.new_zeros(len(rows), width)  # [A, D]
-    placed = torch.from_numpy(np.searchsorted(rows, every).ravel())
-    before = before.index_put((placed,), queries.boundary.reshape(-1, width), accumulate=True)
+    boundary_rows = torch.from_numpy(np.searchsorted(rows, every).ravel())
+    before = before.index_put((boundary_rows,), queries.boundary.reshape(-1, width), accumulate=True)
     received = aggregate(before[None], layer.weights.reshape(-1, width), before[None], small_edges)[0]
     nothing = before.new_zeros(1, width)
     return _Start(rows, update(nothing, nothing, layer)[0], before + update(before, received, layer))
@@ -196,7 +196,7 @@ def _forward(
     *,
     save: bool,
 ) -> tuple[list[Tensor], list[Any]]:
-    """States [B * N, D] after each layer (after the last alone without `save`), and what each layer keeps.
+    """States [B * N, D] after each layer (only the last without `save`), and what each layer saves for `backward`.
 
     The first states are `start` at `start_rows` and the background elsewhere, or all of `start` if there are no rows.
     """
@@ -212,7 +212,7 @@ def _forward(
         states[torch.from_numpy(start_rows)] = start.detach()
     history, memories = [states], []
     spare: Tensor | None = None
-    reusable = start_rows is not None  # states that were given belong to someone else
+    reusable = start_rows is not None  # the given states must not be overwritten
     for index, (layer, rows) in enumerate(zip(layers, plan.rows[1:], strict=True)):
         out = torch.empty_like(states) if spare is None else spare
         memory = tuple(np.empty(len(rows) * size, np.float32) for size in (width, width, 1)) if save else None

@@ -1,12 +1,12 @@
-"""The loops of the fused Bellman-Ford layer, compiled.
+"""Compiled kernels for the fused Bellman-Ford layer.
 
     aggregate_u = boundary_u + sum over edges (u, e, v) of state_v * weight_e
     out_u = state_u + ReLU(LayerNorm(Linear([state_u, aggregate_u])))
 
 States are flat float32 arrays of B * N rows of D floats: query b owns rows b * N to (b + 1) * N. A kernel computes the
 listed `rows` only. Sixteen rows at a time go through aggregation, matrix product and normalisation without leaving the
-core's first cache; nothing of size E x D exists. Work is cut in the same pieces however many threads there are, and
-pieces never write to the same place, so results are the same bits every time. D must be a multiple of 16.
+L1 cache; nothing of size E x D exists. Work is cut into the same pieces for any number of threads, and
+pieces write to disjoint memory, so results are bitwise reproducible. D must be a multiple of 16.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ LANES = 16  # columns of a matrix product kept in registers, for four rows
 
 @njit(cache=True)
 def stable_order(keys: np.ndarray, order: np.ndarray, count: int) -> np.ndarray:
-    """`order` sorted by keys[order], equal keys as they were; keys are below `count`."""
-    place = np.zeros(count + 1, np.int64)
+    """`order` stably sorted by keys[order]; keys are below `count`."""
+    next_free = np.zeros(count + 1, np.int64)
     for key in keys:
-        place[key + 1] += 1
+        next_free[key + 1] += 1
     for key in range(count):
-        place[key + 1] += place[key]
+        next_free[key + 1] += next_free[key]
     result = np.empty(len(order), np.int32)
     for item in order:
-        result[place[keys[item]]] = item
-        place[keys[item]] += 1
+        result[next_free[keys[item]]] = item
+        next_free[keys[item]] += 1
     return result
 
 
@@ -135,14 +135,14 @@ class Parameters(NamedTuple):
 
     weights: np.ndarray  # [U, K, D]
     num_weights: int  # K
-    linear: np.ndarray  # [2D, D] on the way there, [D, 2D] on the way back
+    linear: np.ndarray  # [2D, D] forward, [D, 2D] backward
     bias: np.ndarray
     scale: np.ndarray
     shift: np.ndarray
 
 
 class Gradients(NamedTuple):
-    """Of a layer's output, its input and its aggregates, flat [B * N, D] each."""
+    """Gradients of a layer's output, its input and its aggregates, flat [B * N, D] each."""
 
     out: np.ndarray
     states: np.ndarray
@@ -150,7 +150,7 @@ class Gradients(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """Rows b * N + node, ascending; those of query b stand from bounds[b] to bounds[b + 1]."""
+    """Rows b * N + node, ascending; those of query b are from bounds[b] to bounds[b + 1]."""
 
     rows: np.ndarray
     bounds: np.ndarray  # [B + 1]
@@ -169,8 +169,8 @@ class LayerKernels(NamedTuple):
 def layer_kernels(width: int) -> LayerKernels:
     """Kernels for D = width, a constant to the compiler.
 
-    Closures over plain numbers are found again in the compiler's cache on disk, closures over functions are not: what
-    kernels share stands outside.
+    numba caches closures over plain numbers on disk but not closures over functions, so shared functions are defined at
+    module level.
     """
     D, D2 = width, 2 * width  # noqa: N806
 
@@ -178,7 +178,7 @@ def layer_kernels(width: int) -> LayerKernels:
     def forward(counter, states, out, saved, rows, adjacency, keep, asked, parameters):  # type: ignore[no-untyped-def]
         """One layer for the listed rows: `out` [B * N, D] gets their new states.
 
-        `saved` is None or three flat arrays that keep, in the order of `rows`, what the way back needs: aggregates
+        `saved` is None or three flat arrays that keep, in the order of `rows`, what the backward pass needs: aggregates
         [M, D], normalised products [M, D] and inverse deviations [M].
         """
         nodes, runs, relations, senders = adjacency
@@ -350,8 +350,8 @@ def layer_kernels(width: int) -> LayerKernels:
             query, piece = task // pieces, task % pieces
             begin, length = bounds[query], bounds[query + 1] - bounds[query]
             table, base = np.int64(tables[query]) * num_weights, query * count
-            for place in range(begin + length * piece // pieces, begin + length * (piece + 1) // pieces):
-                row = np.int64(rows[place])
+            for i in range(begin + length * piece // pieces, begin + length * (piece + 1) // pieces):
+                row = np.int64(rows[i])
                 node = row - base
                 state = load(states, row * D, D)
                 grad = load(grad_states, row * D, D)

@@ -1,12 +1,12 @@
-"""Two-layer MLPs of all states, compiled: the read-out of scores, and new states from states.
+"""Compiled kernels for two-layer MLPs of all states: the read-out of scores, and new states from states.
 
     score = last . ReLU(state @ first + offset)
     state = ReLU(state @ first + offset) @ second + bias
 
 States are flat float32 arrays of B * N rows of D floats, the hidden layer has 2D, offsets belong to a query. Sixteen
-rows at a time go through both layers in the core's first cache, and the hidden layer is computed again on the way
-back: nothing of size B * N * 2D exists. On the way back a query is cut into pieces that have sums of their own, so that
-results do not depend on the number of threads.
+rows at a time go through both layers in the L1 cache, and the hidden layer is recomputed in the backward pass: nothing
+of size B * N * 2D exists. In the backward pass a query is cut into pieces with sums of their own, so that results do
+not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from anykg.tasks import take
 
 
 class Weights(NamedTuple):
-    """An MLP's parameters, flat: those of the way there and, transposed, of the way back."""
+    """An MLP's parameters, flat: for the forward pass and, transposed, for the backward pass."""
 
     offsets: np.ndarray  # [B, 2D] of the read-out, [2D] of the transformation
     first: np.ndarray  # [D, 2D]

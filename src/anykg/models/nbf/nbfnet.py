@@ -6,7 +6,7 @@ in the public default, where the aggregate is PNA (12 D); with `sum` the layer i
 Linear([x, aggregate]))). The score is an MLP on [state, query vector].
 
 Trained vectors belong to the relations of the training graph. With `relation_vectors = "random"` every vector is drawn
-anew from the seed of `encode`, on any graph and also for relations whose names occurred in training: names carry no
+from the seed of `encode`, on any graph and also for relations whose names occurred in training: names carry no
 information. Training always uses the learned ones.
 """
 
@@ -35,7 +35,7 @@ from anykg.seeds import torch_generator
 
 @dataclass(frozen=True)
 class NBFNetConfig:
-    """The paper's setting by default."""
+    """Settings of NBFNet; the defaults are the paper's."""
 
     width: int = 32
     """Width of all states; multiples of 16 are fast."""
@@ -62,7 +62,7 @@ class Encoded:
     vectors: Tensor  # [L, 2R, D], of the messages
     query: Tensor  # [2R, D], of boundary and read-out
     keep: np.ndarray | None = None
-    """bool [2E]; edges that are False are not there."""
+    """bool [2E]; edges where it is False are ignored."""
     edge_weights: Tensor | None = None
     """[layers, 2E] factors of the messages, to attribute a score to edges."""
 
@@ -105,7 +105,7 @@ class NBFNet(BellmanFordPredictor):
     def encode(self, graph: KnowledgeGraph, seed: int = 0) -> Encoded:
         if self.config.relation_vectors == "trained":
             return self._encode_trained(graph)
-        # As spread as a freshly initialised table, and in the model's place and type.
+        # The variance of a freshly initialised table; the device and dtype of the model.
         size = (self.config.layers + 1, 2 * graph.num_relations, self.config.width)
         drawn = torch.randn(size, generator=torch_generator(seed, "relation vectors")).to(self.vectors)
         edges = graph.derive(entity_graph)

@@ -122,7 +122,7 @@ def _mlp(state: State, ours: str, theirs: str) -> Parameters:
 
 @contextmanager
 def _published(name: str) -> Iterator[None]:
-    """Say what was expected if a parameter is missing or has an unexpected name or shape."""
+    """Raise an error that says what was expected if a parameter is missing or has an unexpected name or shape."""
     try:
         yield
     except (KeyError, ValueError, IndexError, RuntimeError) as error:

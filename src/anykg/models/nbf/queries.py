@@ -1,7 +1,7 @@
-"""What Bellman-Ford models share: queries in groups and blocks, training without the hidden facts, cached vectors.
+"""Shared code of Bellman-Ford models: queries in groups and blocks, masks of hidden facts, cached vectors.
 
 A query is (head, relation): its relation may be an inverse, r + R. One pass over the graph answers a query for every
-tail, so equal queries are asked once, and triplets are scored by reading the states of their tails.
+tail, so equal queries are computed once, and triplets are scored by reading the states of their tails.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ CACHE_BYTES = 16 * 2**20
 
 
 Targets = tuple[Tensor, Tensor]
-"""What is read of a block of queries: the index of a query [M] and an entity [M]."""
+"""The outputs read from a block of queries: the index of a query [M] and an entity [M]."""
 
 
 class BellmanFordPredictor(LinkPredictor):
-    """A model that answers a query in one pass: equal queries once, in blocks, reading what is asked of each."""
+    """A model that answers a query in one pass: distinct queries are computed once, in blocks."""
 
     @abstractmethod
     def answers(self, encoded: Any, queries: Tensor, targets: Targets | None) -> Tensor:
@@ -38,7 +38,7 @@ class BellmanFordPredictor(LinkPredictor):
 
     @abstractmethod
     def query_bytes(self, encoded: Any) -> int:
-        """What one query's states take."""
+        """Bytes of one query's states."""
 
     def score_tails(self, encoded: Any, heads: Tensor, relations: Tensor, candidates: Tensor | None = None) -> Tensor:
         if candidates is not None:
@@ -85,14 +85,14 @@ class BellmanFordPredictor(LinkPredictor):
 
 
 def at_least_one(settings: object, *names: str) -> None:
-    """Refuse settings that must be 1 or more and are not."""
+    """Check that settings are at least 1."""
     for name in names:
         if getattr(settings, name) < 1:
             raise ConfigError(f"Expected {name} of at least 1, found {getattr(settings, name)}.")
 
 
 class Grouped(NamedTuple):
-    """Distinct queries and what is read of each."""
+    """Distinct queries and the outputs read from each."""
 
     queries: Tensor  # int64 [Q, 2]: head, relation; sorted by relation
     which: Tensor  # int64 [M]: the query of a triplet
@@ -129,9 +129,9 @@ def as_queries(rows: Tensor, num_relations: int) -> Tensor:
 def without_facts(graph: KnowledgeGraph, facts: np.ndarray) -> np.ndarray:
     """Bool [2E] over `graph.with_inverses()`: False for the facts [G, 3], given from either end, and their inverses."""
     keep = np.ones(2 * graph.num_triplets, bool)
-    found = graph.positions(facts)
-    found = found[found >= 0]
-    keep[found] = keep[found + graph.num_triplets] = False
+    rows = graph.positions(facts)
+    rows = rows[rows >= 0]
+    keep[rows] = keep[rows + graph.num_triplets] = False
     return keep
 
 
@@ -140,12 +140,12 @@ def cached_vectors(
     cache: dict[int, Tensor], relations: Tensor, size: int, compute: Callable[[Tensor], Tensor]
 ) -> Tensor:
     """Relation vectors [U, 2R, D], of `size` bytes for each of the direct relations [U], computed once for each."""
-    wanted = relations.tolist()
-    missing = [relation for relation in wanted if relation not in cache]
-    found = {relation: cache[relation] for relation in wanted if relation in cache}
+    ids = relations.tolist()
+    missing = [relation for relation in ids if relation not in cache]
+    vectors = {relation: cache[relation] for relation in ids if relation in cache}
     for part in blocks(len(missing), 2 * size):
-        found.update(zip(missing[part], compute(relations.new_tensor(missing[part])), strict=True))
-    cache.update(found)
+        vectors.update(zip(missing[part], compute(relations.new_tensor(missing[part])), strict=True))
+    cache.update(vectors)
     while len(cache) > max(1, KEPT_BYTES // max(size, 1)):
         del cache[next(iter(cache))]
-    return torch.stack([found[relation] for relation in wanted])
+    return torch.stack([vectors[relation] for relation in ids])

@@ -1,8 +1,8 @@
-"""Bellman-Ford networks in plain torch, from top to bottom: the layer, Ultra's two networks, TRIX's relation step.
+"""Reference implementation of Bellman-Ford networks in plain torch: the layer, the networks, TRIX's relation step.
 
 Shapes: B queries, N nodes, K relation ids (2R, or 4 link types), D width. An edge (u, e, v) carries a message from v to
-u. Nothing here is fast; `fast` and `relation_step` compute the same with compiled kernels, and fall back to this for
-other devices, number types and widths.
+u. `fast` and `relation_step` compute the same with compiled kernels, and fall back to this for other devices, dtypes
+and widths.
 
     aggregate_u = boundary_u + sum over edges (u, e, v) of state_v * weight_e
     state_u    <- state_u + ReLU(LayerNorm(Linear([state_u, aggregate_u])))
@@ -75,7 +75,7 @@ def propagate(
 
     Args:
         layers: At least one.
-        queries: What starts where.
+        queries: The boundary.
         edges: The graph.
         start: [B, N, D], the first states; the boundary by default.
         keep: bool [E]; edges where it is False are ignored.
@@ -168,7 +168,7 @@ def relation_links(edges: RelationalEdges, keep: np.ndarray | None = None) -> Li
 def relation_messages(
     states: Tensor, vectors: Tensor, factors: Factors, edges: RelationalEdges, *, keep: np.ndarray | None = None
 ) -> Tensor:
-    """What relations receive from relations they meet: vector_r2 * f(x_v), summed over links: [4, B, 2R, D].
+    """Messages between relations that meet in an entity: vector_r2 * f(x_v), summed over links: [4, B, 2R, D].
 
     Args:
         states: [B, N, D], x.

@@ -1,9 +1,9 @@
 """The graph of relations: which relations meet in an entity, and with which ends.
 
 Its nodes are the 2R relations, inverses included. An edge r1 -> r2 of type head-tail exists iff some entity is the head
-of an r1 triplet and the tail of an r2 triplet; the other types alike. Unweighted; a relation is joined to itself where
-that holds. The four types are one sparse product of the N x 2R incidence
-matrix of heads, since a tail is the head of the inverse.
+of an r1 triplet and the tail of an r2 triplet; the other types are analogous. Edges are unweighted and include loops.
+All four types come from one sparse product of the N x 2R incidence matrix of heads, since a tail is the head of the
+inverse.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from anykg.models.nbf.reference import HEAD_HEAD, HEAD_TAIL, TAIL_HEAD, TAIL_TAI
 
 NUM_TYPES = 4
 DENSE = 1 << 18
-"""Entries of an incidence matrix that is multiplied by numpy."""
+"""Up to this many entries the incidence matrix is dense, and multiplied by numpy."""
 RECEIVER, RELATION_GRAPH = "nbf.by_receiver", "nbf.relation_graph"
 """Names of arrays in packed graphs."""
 
 
 def to_arrays(graph: KnowledgeGraph) -> dict[str, np.ndarray]:
-    """What `relation_graph` and `entity_graph` find in a packed graph instead of computing it again."""
+    """The arrays that `relation_graph` and `entity_graph` read from a packed graph instead of computing them."""
     order = graph.derive(entity_graph).by_receiver
-    found = {f"{RECEIVER}.{name}": part for name, part in zip(Order._fields, order, strict=True)}
-    return found | {RELATION_GRAPH: graph.derive(relation_graph).triplets}
+    arrays = {f"{RECEIVER}.{name}": part for name, part in zip(Order._fields, order, strict=True)}
+    return arrays | {RELATION_GRAPH: graph.derive(relation_graph).triplets}
 
 
 def relation_graph(graph: KnowledgeGraph) -> RelationalEdges:
-    """Edges (r1, type, r2), sorted; messages go from r2 to r1. Ask for it by `graph.derive(relation_graph)`."""
+    """Edges (r1, type, r2), sorted; messages go from r2 to r1. Call as `graph.derive(relation_graph)`."""
     if RELATION_GRAPH in graph.arrays:
         return RelationalEdges(graph.arrays[RELATION_GRAPH], 2 * graph.num_relations, NUM_TYPES)
     count, (rows, columns) = graph.num_relations, _meeting(graph)

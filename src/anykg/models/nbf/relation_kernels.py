@@ -1,4 +1,4 @@
-"""The loops of TRIX's relation step, compiled: messages between relations that meet in an entity.
+"""Compiled kernels for TRIX's relation step: messages between relations that meet in an entity.
 
 H(v) are the relation ids of which entity v is a head, T(v) those of which it is a tail: H(v) with r and r + R swapped.
 With s_H[v], s_T[v] the sums of z over H(v) and T(v), and F_k the factors f_k(x_v) of the four link types,
@@ -7,7 +7,7 @@ With s_H[v], s_T[v] the sums of z over H(v) and T(v), and F_k the factors f_k(x_
     ht[r] = sum of F_ht[v] * s_T[v]           over v with r in H(v)        th[r] alike over v with r in T(v), with s_H
 
 which is the sum over all pairs of relations of an entity, at a cost linear in the (entity, relation) pairs. These pairs
-are the runs of `edges.Order`. Sixteen entities at a time go through the two layers of f in the core's first cache. A
+are the runs of `edges.Order`. Sixteen entities at a time go through the two layers of f in the L1 cache. A
 query is cut into pieces that have sums of their own, so results do not depend on the number of threads.
 """
 
@@ -35,7 +35,7 @@ class Incidence(NamedTuple):
 
 
 class FactorWeights(NamedTuple):
-    """The parameters of f for the four link types, flat: those of the way there and, transposed, of the way back."""
+    """The parameters of f for the four link types, flat: for the forward and, transposed, for the backward pass."""
 
     first: np.ndarray  # [D, 4D]
     offsets: np.ndarray  # [B, 4D]
@@ -163,7 +163,7 @@ def relation_kernels(width: int) -> RelationKernels:
 
     @njit(cache=True, nogil=True)
     def backward(counter, grad, states, vectors, incidence, keep, weights, sums):  # type: ignore[no-untyped-def]
-        """From grad [B, 4, 2R, D] to all gradients. The factors are computed again."""
+        """From grad [B, 4, 2R, D] to all gradients. The factors are recomputed."""
         nodes, relations, num_relations = incidence
         first, offsets, second, bias, first_t, second_t = weights
         grad_states, grad_vectors, grad_first, grad_offsets, grad_second, grad_bias = sums

@@ -114,7 +114,7 @@ def _factorised(
 
 
 class _Messages(torch.autograd.Function):
-    """Keeps its inputs alone: the factors are computed again on the way back."""
+    """Saves only its inputs: the factors are recomputed in the backward pass."""
 
     @staticmethod
     def forward(

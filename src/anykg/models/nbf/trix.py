@@ -5,8 +5,8 @@ zeros elsewhere, which is also the boundary of every relation step. A relation s
 `relation_update`) sends z of each relation to those it meets in an entity v, multiplied by an MLP of x_v. The first
 step has x = 1 and depends on the query relation alone. An early Bellman-Ford network of 2 layers then gives every
 entity a state, x is a linear map of [state, query vector], 2 more steps refine z, and a late network of 4 layers with
-the new z gives the scores, as Ultra's entity network does. With `first = network` Ultra's relation network takes the
-place of the first step.
+the new z gives the scores, as Ultra's entity network does. With `first = network` Ultra's relation network replaces
+the first step.
 
 **Relations.** For (h, ?, t) x is 1 at h, -1 at t (-1 if both are one entity) and 0 elsewhere, z is 1 for all. Three
 rounds, each with weights of its own: 2 entity layers that start from x, x an MLP of [state, 1], 2 relation steps with
@@ -41,7 +41,7 @@ from anykg.models.recipe import Recipe
 
 @dataclass(frozen=True)
 class TRIXConfig:
-    """The published models by default, both in one."""
+    """Settings of TRIX; the defaults are those of both published models."""
 
     width: int = 32
     """Width of all states; multiples of 16 are fast."""
@@ -125,7 +125,7 @@ class RelationStep(nn.Module):
 
 
 def relation_steps(steps: nn.ModuleList) -> list[RelationStep]:
-    """The steps with their type, which a module list forgets."""
+    """The steps with their type, which `nn.ModuleList` loses."""
     return [step for step in steps if isinstance(step, RelationStep)]
 
 

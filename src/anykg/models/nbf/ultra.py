@@ -34,7 +34,7 @@ from anykg.models.recipe import Recipe
 
 @dataclass(frozen=True)
 class UltraConfig:
-    """The published model by default."""
+    """Settings of Ultra; the defaults are the published ones."""
 
     width: int = 64
     """Width of all states; multiples of 16 are fast."""

@@ -2,7 +2,7 @@
 
 h0 depends on the relation alone, so sums over links are sums over relations: the W1 of a kind of link is applied to the
 R vectors once, and the messages to a triplet are the sum of two per-entity sums (its head's, its tail's) and one for
-the pair. No triplet has a row of its own; `kernels.py` finds the subgraphs as ranges of table rows to add up.
+the pair. Triplets need no rows of their own; `kernels.py` finds the subgraphs as ranges of table rows to sum.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ def score_enclosed(model: RMPI, vectors: Tensor, triplets: np.ndarray, subgraphs
     relations = _ids(vectors, triplets[:, 1])
     passed = F.normalize(_pass_messages(model, vectors, relations, subgraphs), dim=-1)  # [C, D]
     beside = F.normalize(_attend(model, vectors, relations, subgraphs.beside), dim=-1)  # [C, D]
-    found: Tensor = model.last(model.fuse(torch.cat([passed, beside], dim=-1))).squeeze(-1)
-    return found
+    scores: Tensor = model.last(model.fuse(torch.cat([passed, beside], dim=-1))).squeeze(-1)
+    return scores
 
 
 def _pass_messages(model: RMPI, vectors: Tensor, relations: Tensor, subgraphs: Enclosed) -> Tensor:

@@ -1,9 +1,9 @@
-"""The enclosing subgraphs of candidate triplets (u, r, v), as what message passing between triplets needs of them.
+"""Extract the enclosing subgraphs of candidate triplets (u, r, v), in the form that message passing needs.
 
 A graph is given by the triplets around each entity: those of entity i are at `offsets[i]:offsets[i + 1]`, sorted by the
 entity at their other end (`other`). `column` is r for a triplet of relation r that comes in, R + r for one that goes
 out, `edge` its number; a loop is listed twice. The subgraph has u, v and the entities within two hops of both, where a
-path from one does not pass through the other, and all triplets among them, and the candidate, be it a fact or not.
+path from one does not pass through the other, all triplets among them, and the candidate, whether it is a fact or not.
 
 Only what touches u or v passes messages on, so of a subgraph are kept: the *rows* of entries of u, of v and of their
 neighbours in it, and the *links*: the entries of u's or v's row to one neighbour. A link to the other root comes first.
@@ -90,12 +90,12 @@ def enclose_reference(around: Around, triplets: np.ndarray, drop: float = 0.0, s
                 if other != apart and other in inside:
                     linked.setdefault(other, []).append((k, key, e))
             neighbours += [other for other in linked if other not in (u, v, *neighbours)]
-            place = {other: roots[c] + 2 + i for i, other in enumerate(neighbours)}
-            place |= {root: roots[c] + side, apart: roots[c] + 1 - side}
+            row_of = {other: roots[c] + 2 + i for i, other in enumerate(neighbours)}
+            row_of |= {root: roots[c] + side, apart: roots[c] + 1 - side}
             direct.append(len(links))
             for other, between in linked.items():
                 links.append((len(entries), len(entries) + len(between)))
-                ends.append((roots[c] + side, place[other]))
+                ends.append((roots[c] + side, row_of[other]))
                 entries += between
             rows.append(len(entries))
         for entity in neighbours:
@@ -130,22 +130,22 @@ def _keys(around: Around, triplets: np.ndarray) -> np.ndarray:
 
 def _listed(around: Around, entity: int) -> list[tuple[int, int, int]]:
     """(other, column, edge) of the triplets around an entity."""
-    place = slice(around.offsets[entity], around.offsets[entity + 1])
-    columns = (part[place].tolist() for part in (around.other, around.column, around.edge))
+    span = slice(around.offsets[entity], around.offsets[entity + 1])
+    columns = (part[span].tolist() for part in (around.other, around.column, around.edge))
     return list(zip(*columns, strict=True))
 
 
 def _within(near: list[set[int]], root: int, apart: int) -> set[int]:
-    """What is within two hops of `root` without passing through `apart`."""
+    """The entities within two hops of `root` without passing through `apart`."""
     one = near[root] - {root, apart}
     return one.union(*(near[x] for x in one)) - {root, apart}
 
 
 @njit(cache=True)
 def _weight(seed: np.uint64, salt: np.uint64, candidate: int, edge: int, drop: float) -> float:
-    """The weight of a triplet in a candidate's subgraph: the same wherever it is met, so a hash and no generator.
+    """The weight of a triplet in a candidate's subgraph: a hash, so that it is the same wherever the triplet occurs.
 
-    The candidate is known by itself and not by its place, so that a batch can be scored in parts.
+    It depends on the candidate itself, not on its index, so that a batch can be scored in parts.
     """
     if drop == 0.0:
         return 1.0
@@ -172,7 +172,7 @@ def _weights(
 
 @njit(cache=True)
 def _spread(offsets: np.ndarray, other: np.ndarray, root: int, apart: int, mark: np.ndarray, stamp: int) -> None:
-    """Mark what is within two hops of `root` without passing through `apart`."""
+    """Mark the entities within two hops of `root` without passing through `apart`."""
     for i in range(offsets[root], offsets[root + 1]):
         x = other[i]
         if x in (root, apart) or (i > offsets[root] and other[i - 1] == x):
@@ -206,10 +206,10 @@ def _enclose(
     drop: float,
     seed: np.uint64,
 ) -> tuple[Any, ...]:
-    """The parts of `Enclosed` and the numbers of the entries' triplets, with room to spare, and how much is used."""
+    """The parts of `Enclosed` and the edges of the entries, over-allocated, and how much of each is used."""
     count, entities, facts = len(triplets), len(offsets) - 1, len(edge) // 2
     from_u, from_v = np.zeros(entities, np.int32), np.zeros(entities, np.int32)
-    seen, place = np.zeros(entities, np.int32), np.zeros(entities, np.int64)
+    seen, row_of = np.zeros(entities, np.int32), np.zeros(entities, np.int64)
     neighbours = np.empty(entities, np.int64)
     rows = np.zeros(16 * count + 1, np.int64)
     columns, edges = np.empty(256 * count, np.int32), np.empty(256 * count, np.int32)
@@ -259,11 +259,11 @@ def _enclose(
                     continue
                 if i == begin or other[i - 1] != x:
                     if x != root and seen[x] != stamp:
-                        seen[x], place[x] = stamp, roots[c] + 2 + met
+                        seen[x], row_of[x] = stamp, roots[c] + 2 + met
                         neighbours[met] = x
                         met += 1
                     links[2 * num_links] = size
-                    ends[2 * num_links], ends[2 * num_links + 1] = own, own if x == root else place[x]
+                    ends[2 * num_links], ends[2 * num_links + 1] = own, own if x == root else row_of[x]
                     num_links += 1
                 columns[size] = column[i]
                 edges[size] = edge[i]

@@ -1,4 +1,4 @@
-"""RMPI by its definition, one candidate at a time, in plain torch. `fast.py` computes the same with the same signature.
+"""Reference implementation of RMPI in plain torch, one candidate at a time; `fast.py` has the same signature.
 
 The score of (u, r, v) is computed in its enclosing subgraph: u, v and the entities within two hops of both, where a
 path from one does not pass through the other, with all triplets among them and the candidate itself. A triplet

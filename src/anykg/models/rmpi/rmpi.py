@@ -5,9 +5,9 @@
 Relation vectors are learned for the relations of the training graph and looked up by name, so relabelling entities
 changes nothing and renaming relations does: the symmetry is "entities only". On a graph whose set of relations is
 another one, all vectors are drawn from the seed of `encode`, also for names that occurred in training; there the scores
-are double equivariant in expectation over the draws. They are drawn as spread as the learned ones, which an L2 penalty
-makes small; the public code draws standard normal vectors, ten times as long as those learned on EN-FR, and keeps
-learned ones where the name is the same.
+are double equivariant in expectation over the draws. They are drawn with the variance of the learned ones, which an L2
+penalty makes small; the public code draws standard normal vectors, ten times as long as those learned on EN-FR, and
+keeps learned ones for known names.
 
 Further departures from the public code: its distances are those within the subgraph it is about to prune, ours those of
 the graph; its disclosing subgraph loses neighbours that are far from the other root, ours has all of them; in training
@@ -34,7 +34,7 @@ from anykg.seeds import derive, torch_generator
 
 @dataclass(frozen=True)
 class RMPIConfig:
-    """The public defaults."""
+    """Settings of RMPI; the defaults are the published ones."""
 
     width: int = 32
     """Width of all vectors."""
@@ -110,7 +110,7 @@ class RMPI(LinkPredictor):
         return fast.scores(self, encoded.graph, encoded.vectors, rows)
 
     def training_scores(self, graph: KnowledgeGraph, rows: Tensor, seed: int, targets: Tensor | None = None) -> Tensor:
-        del targets  # each row's subgraph treats the row as if it were not known
+        del targets  # each row's subgraph treats the row as unknown
         flat = as_facts(rows.reshape(-1, 3), graph.num_relations).cpu().numpy()
         drop = self.config.edge_dropout if self.training else 0.0
         vectors = self.encode(graph, seed).vectors
@@ -133,7 +133,7 @@ class RMPI(LinkPredictor):
         return self.vectors[torch.tensor([rows[key] for key in asked], device=self.vectors.device)]
 
     def _spread(self) -> float:
-        """The standard deviation of all numbers of the learned vectors."""
+        """The standard deviation of all entries of the learned vectors."""
         return float(self.vectors.detach().std()) if self.vectors.numel() > 1 else 1.0
 
 
@@ -154,5 +154,5 @@ def _relation_keys(graph: KnowledgeGraph) -> str:
 
 
 def _names_digest(graph: KnowledgeGraph) -> str:
-    """What version 0.1 saved instead of `relation_keys`: one hash of all names in order."""
+    """The equivalent of `relation_keys` in version 0.1: one hash of all names in order."""
     return blake2b("\x1f".join(graph.relations).encode(), digest_size=8).hexdigest()

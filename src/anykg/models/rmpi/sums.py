@@ -1,4 +1,4 @@
-"""Weighted sums of table rows over ranges of entries: what RMPI does most.
+"""Weighted sums of table rows over ranges of entries, the main operation of RMPI.
 
 out[q] = sum of weights[i] * table[columns[i]] for i from starts[q] to stops[q]. Entries [X], ranges [Q], a table [K, D]
 -> [Q, D], differentiable in the table. Ranges may overlap, and be empty.

@@ -1,7 +1,7 @@
 """Shuffle lists of distinct values among each other: every list keeps its length, every value its number of lists.
 
-The curveball algorithm: two lists of a group put what only one of them has into a pool, and draw from it again.
-After a few trades for each list, all such arrangements are about equally likely.
+The curveball algorithm: two lists of a group pool the values that only one of them has, and redistribute the pool at
+random. After a few trades per list, all such arrangements are about equally likely.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import numpy as np
 from numba import njit
 
 TRADES = 5
-"""Trades for each list."""
+"""Trades per list."""
 
 
 @njit(cache=True)
@@ -37,7 +37,7 @@ def curveball(
 
 @njit(cache=True)
 def _trade(one: np.ndarray, two: np.ndarray, owner: np.ndarray, pool: np.ndarray, random: np.random.Generator) -> None:
-    """Deal what only one of two lists has anew."""
+    """Redistribute the values that only one of two lists has."""
     for value in one:
         owner[value] += 1
     for value in two:
@@ -53,14 +53,14 @@ def _trade(one: np.ndarray, two: np.ndarray, owner: np.ndarray, pool: np.ndarray
         pool[i], pool[j] = pool[j], pool[i]
     taken = 0
     for values, mine in ((one, 1), (two, 2)):
-        for place in range(len(values)):
-            if owner[values[place]] == mine:
-                owner[values[place]] = 0
-                values[place] = -pool[taken] - 1
+        for i in range(len(values)):
+            if owner[values[i]] == mine:
+                owner[values[i]] = 0
+                values[i] = -pool[taken] - 1
                 taken += 1
     for values in (one, two):
-        for place in range(len(values)):
-            if values[place] < 0:
-                values[place] = -values[place] - 1
+        for i in range(len(values)):
+            if values[i] < 0:
+                values[i] = -values[i] - 1
             else:
-                owner[values[place]] = 0
+                owner[values[i]] = 0

@@ -2,7 +2,7 @@
 """How often clauses whose body is a path imply given triplets, and how often their rules hold in this graph.
 
 All paths of up to 3 steps from an entity are walked once for all the triplets that start there. A triplet may be walked
-from its tail: then its steps are met in reverse, against their direction. Shapes are numbered as in `rule_paths`.
+from its tail: then its steps are met in reverse, against their direction. Shapes are numbered as in `paths`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from anykg.rules.kernels.matching import FactIndex
 from anykg.rules.kernels.paths import CHOICES, PATTERNS, _pattern
 
 PRIOR = 2.0
-"""Pairs without the head's relation that are added to every rule: one that was seen once is not certain."""
+"""Pseudo-count of pairs without the head's relation, added to every rule: a rule seen once is not certain."""
 
 
 class Asked(NamedTuple):
@@ -31,7 +31,7 @@ class Asked(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """The rules with paths of some length; see `rule_tables`."""
+    """The rules with paths of some length; see `tables`."""
 
     offsets: np.ndarray  # int64 [bodies + 1]
     heads: np.ndarray  # int64 [P]
@@ -40,7 +40,7 @@ class Rules(NamedTuple):
 
 
 class Columns(NamedTuple):
-    """Where the evidence of each shape goes, [3, shapes]; -1 for nowhere."""
+    """The output column of each shape, int64 [3, shapes]; -1 for none."""
 
     groundings: np.ndarray
     shares: np.ndarray
@@ -59,8 +59,8 @@ def path_evidence(
 ) -> None:
     """Add to out [B, F] the number of paths of each shape, and the best share of each shape's rules.
 
-    `singles` and `doubles` are the rules with one step and two. A rule's share is the part of the pairs its path joins
-    that have the head's relation.
+    `singles` and `doubles` are the rules with one step and two. A rule's share is the fraction of the pairs joined by
+    its path that have the head's relation.
     """
     n, r = sizes
     first, following = np.full(n, -1, np.int64), np.empty(len(asked.starts), np.int64)
@@ -137,7 +137,7 @@ def _add(
     row: int,
     following: np.ndarray,
     blocks: np.ndarray,
-    place: int,
+    length_index: int,
     directions: int,
     pattern: int,
     body: int,
@@ -145,14 +145,14 @@ def _add(
     columns: Columns,
     out: np.ndarray,
 ) -> None:
-    """Count one path for every triplet asked about that ends where it does."""
+    """Count one path for every given triplet with the same ends."""
     while row >= 0:
         kind = asked.relations[row]
         choice = 1 if kind == blocks[0] else 2 if kind == blocks[1] else 3 if kind == blocks[2] else 0
         shape = (directions * PATTERNS + pattern) * CHOICES + choice
-        if columns.groundings[place, shape] >= 0:
-            out[row, columns.groundings[place, shape]] += 1
-        to = columns.shares[place, shape]
+        if columns.groundings[length_index, shape] >= 0:
+            out[row, columns.groundings[length_index, shape]] += 1
+        to = columns.shares[length_index, shape]
         if to >= 0:
             low, high = rules.offsets[body], rules.offsets[body + 1]
             rule = low + np.searchsorted(rules.heads[low:high], kind)
@@ -172,11 +172,11 @@ def role_evidence(
     relations: np.ndarray,
     at_tail: bool,
 ) -> np.ndarray:
-    """How well an entity's roles go with having a relation, at its head or at its tail: float32 [B, 3].
+    """How strongly an entity's roles suggest a relation, at its head or at its tail: float32 [B, 3].
 
     A role is a relation, at its head (r) or at its tail (r + R); entity e has roles[offsets[e]:offsets[e + 1]], and
-    shares [2R, 2R] says which part of the entities with one role has another. Columns: the best role that is a head,
-    the best that is a tail, the mean over all. Roles of the relation itself do not count.
+    shares [2R, 2R] is the fraction of the entities with one role that have another. Columns: the best role that is a
+    head, the best that is a tail, the mean over all. Roles of the relation itself do not count.
     """
     r = len(shares) // 2
     out = np.zeros((len(entities), 3), np.float32)

@@ -1,4 +1,4 @@
-"""Attributes (relation, tail) that entities share, and rules between them."""
+"""Attributes (relation, tail) shared by entities, called items, and rules between them."""
 
 from __future__ import annotations
 
@@ -48,16 +48,16 @@ def item_index(graph: KnowledgeGraph, adjacent: Adjacency) -> Items:
 def item_rules(
     items: Items, wanted: np.ndarray, settings: tuple[int, int, float, float], most: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rules whose head is one of the wanted items [W]: head, body, support [Q], at most `most` a head, best first.
+    """Rules whose head is one of the wanted items [W]: head, body, support [Q], at most `most` per head, best first.
 
-    settings: smallest support, entities looked at for one head, prior, smallest confidence.
+    settings: minimum support, entities sampled for one head, prior, minimum confidence.
     """
     least, sampled, prior, least_confidence = settings
     together, touched = np.zeros(len(items.relation), np.int64), np.empty(len(items.relation), np.int64)
     heads, bodies = np.empty(1 << 12, np.int32), np.empty(1 << 12, np.int32)
     supports, size = np.empty(1 << 12, np.float32), 0
-    for place in range(len(wanted)):
-        head = wanted[place]
+    for i in range(len(wanted)):
+        head = wanted[i]
         low, high = items.item_offsets[head], items.item_offsets[head + 1]
         total, count = high - low, 0
         step, looked = stride(total), min(high - low, sampled)
@@ -86,7 +86,7 @@ def item_rules(
                 number += 1
         kept = np.argsort(-confidences[:number])
         last = min(number, most)
-        if number > most:  # equal ones at the border go together, whatever their numbers
+        if number > most:  # ties at the cut-off are all kept or all dropped, so that the numbering does not matter
             while last > 0 and confidences[kept[last - 1]] == confidences[kept[most]]:
                 last -= 1
             if last == 0:

@@ -1,4 +1,4 @@
-"""Joins for rules with named relations: the paths of up to three facts from an entity, and what they join.
+"""Joins for rules with named relations: paths of up to three facts from an entity, and the pairs they join.
 
 Facts with their inverses are sorted by (head, relation, tail), so that the tails of (head, relation) are one range; a
 relation r + R is the inverse of r. The entities of a path are pairwise distinct, so a fact is never part of a path
@@ -70,7 +70,7 @@ def scratch(num_entities: int) -> Scratch:
 
 @njit(cache=True, nogil=True)
 def range_of(adjacent: Adjacency, entity: int, relation: int) -> tuple[int, int]:
-    """Where the tails of (entity, relation) are."""
+    """The range of the tails of (entity, relation)."""
     low, high = adjacent.offsets[entity], adjacent.offsets[entity + 1]
     end = high
     while low < high:
@@ -115,8 +115,8 @@ def step_two(adjacent: Adjacency, start: int, count: int, relation: int, buffers
     """Entities after two steps, given `count` after one; and how many facts were read."""
     buffers.tick[0] += 1
     tick, found, work = buffers.tick[0], 0, 0
-    for place in range(count):
-        middle = buffers.first[place]
+    for i in range(count):
+        middle = buffers.first[i]
         low, high = range_of(adjacent, middle, relation)
         work += high - low + 4
         for at in range(low, high):
@@ -135,11 +135,11 @@ def step_two(adjacent: Adjacency, start: int, count: int, relation: int, buffers
 
 @njit(cache=True, nogil=True)
 def step_three(adjacent: Adjacency, start: int, count: int, relation: int, buffers: Scratch) -> tuple[int, int]:
-    """Entities after three steps, given `count` after two. Keeps what `step_two` found, all but its marks."""
+    """Entities after three steps, given `count` after two; overwrites the marks of `step_two`, not its results."""
     buffers.tick[0] += 1
     tick, found, work = buffers.tick[0], 0, 0
-    for place in range(count):
-        middle = buffers.second[place]
+    for i in range(count):
+        middle = buffers.second[i]
         before = buffers.before[middle]
         low, high = range_of(adjacent, middle, relation)
         work += high - low + 4
@@ -157,7 +157,7 @@ def step_three(adjacent: Adjacency, start: int, count: int, relation: int, buffe
 def closing_paths(
     adjacent: Adjacency, facts: np.ndarray, num_relations: int, length: int, width: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """Keys of the paths that join the ends of facts [F, 3], each once a fact.
+    """Keys of the paths that join the ends of facts [F, 3], each once per fact.
 
     A key is ((relation * 2R + step) * 2R + step) .. for `length` steps. For three steps at most `width` facts of the
     tail and of each of its neighbours are tried, drawn at random.
@@ -231,10 +231,10 @@ def closing_paths(
 
 @njit(cache=True, nogil=True)
 def connections(adjacent: Adjacency, pairs: np.ndarray, width: int, rng: np.random.Generator) -> np.ndarray:
-    """How well two entities are joined [B, 3], for pairs [B, 2]: facts between them, and paths of two and three facts.
+    """How strongly pairs [B, 2] are connected, [B, 3]: facts between them, and paths of two and three facts.
 
-    A path counts by the inverse of the logarithms of its inner entities' degrees. At most `width` facts of the second
-    entity and of each of its neighbours are followed, drawn at random if there are more.
+    A path is weighted by the inverse log-degrees of its inner entities (Adamic-Adar). At most `width` facts of the
+    second entity and of each of its neighbours are followed, drawn at random if there are more.
     """
     num_entities = len(adjacent.offsets) - 1
     facts_with, mark = np.empty(num_entities, np.int64), np.zeros(num_entities, np.int64)
@@ -307,8 +307,8 @@ def count_bodies(
             reached = buffers.first
             if two == NONE:
                 buffers.tick[0] += 1
-                for place in range(found):
-                    buffers.mark[reached[place]] = buffers.tick[0]
+                for i in range(found):
+                    buffers.mark[reached[i]] = buffers.tick[0]
             else:
                 found, more = step_two(adjacent, start, found, two, buffers)
                 reached, work = buffers.second, work + more
@@ -333,8 +333,8 @@ def count_bodies(
                     held[relation] += 1
         while size + count > len(rows):
             rows = np.concatenate((rows, np.empty_like(rows)))
-        for place in range(count):
-            relation = touched[place]
+        for i in range(count):
+            relation = touched[i]
             if held[relation]:
                 rows[size, 0], rows[size, 1] = body, relation
                 rows[size, 2], rows[size, 3] = held[relation], partial[relation]
@@ -348,8 +348,8 @@ def joined_pairs(adjacent: Adjacency, body: np.ndarray, most: int) -> np.ndarray
     """The pairs [P, 2] that a path of up to three steps [3] joins; `most` + 1 of them if there are more."""
     buffers = scratch(len(adjacent.offsets) - 1)
     pairs, size = np.empty((1 << 10, 2), np.int64), 0
-    for place in range(adjacent.start_offsets[body[0]], adjacent.start_offsets[body[0] + 1]):
-        start = adjacent.starts[place]
+    for i in range(adjacent.start_offsets[body[0]], adjacent.start_offsets[body[0] + 1]):
+        start = adjacent.starts[i]
         found, reached = step_one(adjacent, start, body[0], buffers), buffers.first
         if body[1] != NONE:
             found, _ = step_two(adjacent, start, found, body[1], buffers)

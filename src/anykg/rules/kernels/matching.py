@@ -4,7 +4,7 @@ A backtracking join over sorted arrays. Facts are kept in four orders, each with
 that the facts that fit the variables bound so far are one range whatever is bound. Variables are numbered together, the
 entities first; equal values are refused among entities and among relations. `plan` [L, 5] says for every atom, in the
 order of the join: which order of the facts, how many of its columns are bound, and the variables of its columns.
-The search keeps its place in `Cursor`, so that it can be read in parts.
+The state of the search is kept in `Cursor`, so that matches can be read in batches.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ class FactIndex(NamedTuple):
 
 
 class Cursor(NamedTuple):
-    """Where a search is; changed as it goes on."""
+    """The state of a search, updated as it advances."""
 
     values: np.ndarray  # int32 [V]: the value of each variable, UNBOUND for none
     position: np.ndarray  # int64 [L]: the next fact to try at each atom
     stop: np.ndarray  # int64 [L]
     fresh: np.ndarray  # bool [L, 3]: columns whose variable this atom has bound
-    level: np.ndarray  # int64 [1]: the atom tried now; -1 when all is done
+    level: np.ndarray  # int64 [1]: the current atom; -1 when done
 
 
 def fact_index(triplets: np.ndarray, num_entities: int, num_relations: int) -> FactIndex:
@@ -43,15 +43,15 @@ def fact_index(triplets: np.ndarray, num_entities: int, num_relations: int) -> F
     size = max(num_entities, num_relations)
     facts = np.empty((len(ORDERS), len(triplets), 3), np.int32)
     offsets = np.empty((len(ORDERS), size + 1), np.int64)
-    for place, columns in enumerate(ORDERS):
+    for order, columns in enumerate(ORDERS):
         ordered = triplets[:, columns]
-        facts[place] = ordered[np.lexsort(ordered.T[::-1])]
-        offsets[place] = np.searchsorted(facts[place][:, 0], np.arange(size + 1))
+        facts[order] = ordered[np.lexsort(ordered.T[::-1])]
+        offsets[order] = np.searchsorted(facts[order][:, 0], np.arange(size + 1))
     return FactIndex(facts, offsets)
 
 
 def start(plan: np.ndarray, num_variables: int) -> Cursor:
-    """A cursor before the first match, nothing bound; what is to be bound is written into its values."""
+    """A cursor before the first match with nothing bound; bind variables by writing into its values."""
     depth = len(plan)
     return Cursor(
         np.full(num_variables, UNBOUND, np.int32),
@@ -64,9 +64,9 @@ def start(plan: np.ndarray, num_variables: int) -> Cursor:
 
 @njit(cache=True)
 def advance(index: FactIndex, plan: np.ndarray, entities: int, cursor: Cursor, out: np.ndarray) -> int:
-    """Fill rows of out [C, V] with the next matches; fewer than C say that there are no more.
+    """Fill rows of out [C, V] with the next matches; returns fewer than C when there are no more.
 
-    `entities` is how many of the variables are entities. A cursor at level -1 starts anew.
+    `entities` is how many of the variables are entities. A cursor at level -1 starts from the beginning.
     """
     depth, count = len(plan), 0
     level = cursor.level[0]
@@ -91,7 +91,7 @@ def advance(index: FactIndex, plan: np.ndarray, entities: int, cursor: Cursor, o
 
 @njit(cache=True)
 def exist(index: FactIndex, plan: np.ndarray, entities: int, cursor: Cursor, given: np.ndarray) -> np.ndarray:
-    """Is there a match with the variables bound as in each row of given [B, V]? bool [B]."""
+    """Whether there is a match with the variables bound as in each row of given [B, V], bool [B]."""
     found = np.zeros(len(given), np.bool_)
     out = np.empty((1, given.shape[1]), np.int32)
     for row in range(len(given)):
@@ -104,7 +104,7 @@ def exist(index: FactIndex, plan: np.ndarray, entities: int, cursor: Cursor, giv
 
 @njit(cache=True)
 def _open(index: FactIndex, step: np.ndarray, cursor: Cursor, level: int) -> None:
-    """Set the range of facts that fit what is bound."""
+    """Set the range of facts that agree with the bound variables."""
     order, bound = step[0], step[1]
     low, high = 0, index.facts.shape[1]
     if bound > 0:
@@ -120,7 +120,7 @@ def _open(index: FactIndex, step: np.ndarray, cursor: Cursor, level: int) -> Non
 
 @njit(cache=True)
 def _bisect(facts: np.ndarray, column: int, low: int, high: int, value: int) -> int:
-    """The first place in low:high whose column is `value` or more."""
+    """The first row in low:high whose column is at least `value`."""
     while low < high:
         middle = (low + high) // 2
         if facts[middle, column] < value:
@@ -132,7 +132,7 @@ def _bisect(facts: np.ndarray, column: int, low: int, high: int, value: int) -> 
 
 @njit(cache=True)
 def _release(step: np.ndarray, cursor: Cursor, level: int) -> None:
-    """Forget what this atom has bound."""
+    """Unbind the variables that this atom has bound."""
     for column in range(3):
         if cursor.fresh[level, column]:
             cursor.values[step[2 + column]] = UNBOUND

@@ -1,4 +1,4 @@
-"""Questions answered by rules with named relations: every candidate's rules, combined."""
+"""Score queries by rules with named relations: the confidences of all rules that fire for a candidate, combined."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from anykg.rules.kernels.joins import (
 )
 
 BEST = 5
-"""Rules combined by noisy-or for one candidate."""
+"""Best rules of a candidate that are combined by noisy-or."""
 SUREST = 0.9999
-"""No rule is more confident than this, so that scores are finite without a prior too."""
+"""Upper bound on a rule's confidence, so that scores are finite even without a prior."""
 
 
 class Rules(NamedTuple):
@@ -43,7 +43,7 @@ class Rules(NamedTuple):
 
 
 class Tally(NamedTuple):
-    """What the rules said of every candidate of one query."""
+    """The rules that fired for every candidate of one query."""
 
     best: np.ndarray  # float32 [N, BEST]: confidences, falling
     fired: np.ndarray  # int32 [N]: rules that fired
@@ -68,17 +68,17 @@ def _fire(tally: Tally, candidate: int, support: float, body: float, prior: floa
         tally.rest[candidate] = 0
     tally.fired[candidate] = count + 1
     best = tally.best[candidate]
-    place = count
+    slot = count
     if count >= BEST:
         low = min(best[BEST - 1], confidence)
         tally.rest[candidate] -= np.log1p(-low)
         if confidence <= best[BEST - 1]:
             return
-        place = BEST - 1
-    while place > 0 and best[place - 1] < confidence:
-        best[place] = best[place - 1]
-        place -= 1
-    best[place] = confidence
+        slot = BEST - 1
+    while slot > 0 and best[slot - 1] < confidence:
+        best[slot] = best[slot - 1]
+        slot -= 1
+    best[slot] = confidence
 
 
 @njit(cache=True, nogil=True)
@@ -106,8 +106,8 @@ def _fire_paths(
             if body[2] != NONE:
                 count, _ = step_three(adjacent, head, count_two, body[2], buffers)
                 reached = buffers.third
-        for place in range(count):
-            _fire(tally, reached[place], rules.path_support[rule], rules.path_partial[rule], rules.prior, query)
+        for i in range(count):
+            _fire(tally, reached[i], rules.path_support[rule], rules.path_partial[rule], rules.prior, query)
 
 
 @njit(cache=True, nogil=True)
@@ -126,8 +126,8 @@ def _fire_items(
     item = find_item(items, turned(relation, num_relations), head, len(rules.path_offsets) - 1)
     if item == NONE:
         return
-    for place in range(rules.by_head[item], rules.by_head[item + 1]):
-        rule, body = rules.order[place], rules.body_of[place]
+    for position in range(rules.by_head[item], rules.by_head[item + 1]):
+        rule, body = rules.order[position], rules.body_of[position]
         size = items.item_offsets[body + 1] - items.item_offsets[body]
         for at in range(items.item_offsets[body], items.item_offsets[body + 1]):
             _fire(tally, items.entities[at], rules.support[rule], size, rules.prior, query)
@@ -142,7 +142,7 @@ def score_queries(
     settings: tuple[float, float, float],
     out: np.ndarray,
 ) -> None:
-    """Fill out [B, N] with what the rules say of (head, relation, ?) for queries [B, 2]: -log of the chance of none.
+    """Fill out [B, N] with the scores of (head, relation, ?) for queries [B, 2]: -log P(no rule holds).
 
     settings: weight of the n-th best rule relative to the one before, of the rules after the best, of popularity.
     """
@@ -174,8 +174,8 @@ def score_queries(
             first, last = range_of(adjacent, entity, inverse)
             known = 1 if tally.known[entity] == query else 0
             out[row, entity] = popular * (last - first - known) / (heads + rules.prior)
-        for place in range(tally.size[0]):
-            entity = tally.touched[place]
+        for i in range(tally.size[0]):
+            entity = tally.touched[i]
             weight, total = 1.0, 0.0
             for number in range(min(tally.fired[entity], BEST)):
                 total -= weight * np.log1p(-tally.best[entity, number])

@@ -1,5 +1,5 @@
 # ruff: noqa: SIM109 - a compiled `in` compares equal types only
-"""Count what the clauses whose body is a path of one or two steps imply, all of them in one walk over the graph.
+"""Count the triplets implied by clauses whose body is a path of one or two steps, in one walk over the graph.
 
 The body is a path of distinct entities E1, .., E2 of 1 to 3 steps, each along a fact (direction bit 0) or against (1).
 Relations at the steps that are equal belong to one variable, so every path fits exactly one way of joining steps:
@@ -25,13 +25,14 @@ from anykg.rules.kernels.matching import FactIndex
 
 LONGEST = 3
 PATTERNS = 5
-"""Ways of joining up to three steps: none, the first two, first and last, the last two, all."""
+APART, FIRST_TWO, OUTER, LAST_TWO, ALL = range(PATTERNS)
+"""Patterns: which of up to three steps have equal relations."""
 CHOICES = LONGEST + 1
 IMPLIED, SUPPORT, PARTIAL = 0, 1, 2
 
 
 def num_shapes(length: int) -> int:
-    """Numbers of shapes of paths of so many steps; some stand for no clause."""
+    """The number of shapes of paths with `length` steps; some of them are unused."""
     return int(PATTERNS * CHOICES << length)
 
 
@@ -40,28 +41,28 @@ def _pattern(length: int, a: int, b: int, c: int, blocks: np.ndarray) -> int:
     """The pattern of a path's relations; its distinct ones are written to `blocks`, -1 after the last."""
     blocks[0], blocks[1], blocks[2] = a, -1, -1
     if length == 1:
-        return 0
+        return APART
     if length == 2:
         if a == b:
-            return 1
+            return FIRST_TWO
         blocks[1] = b
-        return 0
+        return APART
     if a == b:
         if b == c:
-            return 4
+            return ALL
         blocks[1] = c
-        return 1
+        return FIRST_TWO
     blocks[1] = b
     if a == c:
-        return 2
+        return OUTER
     if b == c:
-        return 3
+        return LAST_TWO
     blocks[2] = c
-    return 0
+    return APART
 
 
 class _Seen(NamedTuple):
-    """What the paths from one entity in one choice of directions have implied so far."""
+    """What the paths from one entity, in one choice of directions, imply so far."""
 
     marks: np.ndarray  # uint64 [CHOICES * 2, words]: bit C1 * N + E2, by pattern and choice
     touched: np.ndarray  # int64 [CHOICES * 2, words]: words that are not 0
@@ -117,8 +118,8 @@ def _set_facts(facts: _Facts, own: np.ndarray, start: int, n: int) -> None:
     for row in own:
         facts.has_fact[row[1]] = True
         if row[2] != start:
-            place = np.int64(row[1]) * n + row[2]
-            facts.bits[place >> 6] |= np.uint64(1) << np.uint64(place & 63)
+            position = np.int64(row[1]) * n + row[2]
+            facts.bits[position >> 6] |= np.uint64(1) << np.uint64(position & 63)
             facts.between[row[2]] += 1
 
 
@@ -126,7 +127,7 @@ def _set_facts(facts: _Facts, own: np.ndarray, start: int, n: int) -> None:
 def _mark(
     index: FactIndex, start: int, length: int, directions: int, seen: _Seen, facts: _Facts, counts: np.ndarray
 ) -> None:
-    """Follow every path from a start, count what was not implied before, and keep what all paths to an end share."""
+    """Follow every path from a start, count new implied triplets, and keep the relations on all paths to an end."""
     marks, touched, num_touched, shared, reached, num_reached = seen
     bits, between, has_fact = facts
     triplets, offsets, n = index.facts, index.offsets, len(between)
@@ -175,7 +176,7 @@ def _clear_marks(seen: _Seen) -> None:
 
 @njit(cache=True)
 def _count_shared(seen: _Seen, facts: _Facts, counts: np.ndarray) -> None:
-    """Count what is implied for C1 off the path, and forget it."""
+    """Count what is implied for C1 off the path, and reset the state."""
     n, r, kinds = len(facts.between), len(facts.has_fact), facts.has_fact.sum()
     for pattern in range(2):
         row = counts[pattern * CHOICES]
@@ -187,9 +188,9 @@ def _count_shared(seen: _Seen, facts: _Facts, counts: np.ndarray) -> None:
             for j in range(2):
                 kind = np.int64(seen.shared[pattern, end, j])
                 if kind >= 0:
-                    place = kind * n + end
+                    position = kind * n + end
                     row[IMPLIED] -= 1
-                    row[SUPPORT] -= np.int64((facts.bits[place >> 6] >> np.uint64(place & 63)) & np.uint64(1))
+                    row[SUPPORT] -= np.int64((facts.bits[position >> 6] >> np.uint64(position & 63)) & np.uint64(1))
                     row[PARTIAL] -= facts.has_fact[kind]
                 seen.shared[pattern, end, j] = _UNSEEN
         seen.num_reached[pattern] = 0

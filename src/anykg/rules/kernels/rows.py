@@ -1,4 +1,4 @@
-"""Facts in runs, and what is implied as rows of bits: the ground that the counting kernels share.
+"""Facts grouped into runs, and implied triplets as rows of bits: data structures shared by the counting kernels.
 
 For one start and one choice of directions, a kernel marks the ends E2 it finds in a row for each slot (which step C1
 is the relation of) and each C1. When all paths are done, `count_rows` adds up the rows and clears them.
@@ -51,7 +51,7 @@ def run_index(index: FactIndex, sizes: tuple[int, int]) -> Runs:
 
 
 def bytes_of_rows(slots: int, sizes: tuple[int, int]) -> int:
-    """Memory of `new_rows`."""
+    """Bytes that `new_rows` allocates."""
     return slots * sizes[1] * ((sizes[0] + 63) // 64 * 8 + 1)
 
 
@@ -75,7 +75,7 @@ def _popcount(typing: Any, word: Any) -> Any:
 def count_rows(
     rows: Rows, shapes: np.ndarray, start: int, facts: np.ndarray, has_fact: np.ndarray, counts: np.ndarray
 ) -> None:
-    """Add the bits of each slot, but for the start's, to counts[shapes[slot]], and clear them.
+    """Add the bits of each slot, except those of the start, to counts[shapes[slot]], and clear them.
 
     facts [F, 3] are those of the start, has_fact [R] says which relations they have.
     """

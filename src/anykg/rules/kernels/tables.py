@@ -2,10 +2,10 @@
 """Rules in relations of one graph: a path of one or two steps with given relations, and a relation its ends have.
 
 A body is numbered directions * R^L + relations (first step first), bit i of the directions being that of step i; a rule
-is its body and the head's relation. `ground_paths` counts bodies and rules by distinct pairs of ends. `examples` keeps,
-for each rule, places where it holds: few, yet enough to say for any other place whether the rule holds at a place
-that has no entity in common with it. `count_repeats` counts what is implied by "the path is here, and elsewhere such a
-path has such a relation between its ends", numbered as in `paths`.
+is its body and the head's relation. `ground_paths` counts bodies and rules by distinct pairs of ends. `examples` keeps
+a few groundings of each rule: enough to decide, for any path, whether the rule has a grounding that shares no entity
+with it. `count_repeats` counts what is implied by "the path is here, and elsewhere such a path has such a relation
+between its ends", numbered as in `paths`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from anykg.rules.kernels.rows import Rows, Runs, count_rows, new_rows
 REPEATS = np.array([pattern * CHOICES + choice for pattern in (0, 1) for choice in (0, 1, 2)])
 """The shape of each slot in which `count_repeats` marks, among those of one choice of directions."""
 MOST_EXAMPLES = 20
-"""Sets of 3 entities of which none makes another superfluous for avoiding 3 others: at most 6 over 3."""
+"""Upper bound on the examples a rule needs: 6 choose 3 sets of 3 entities (Bollobás), none of them redundant for
+avoiding 3 given entities."""
 
 
 class RuleTable(NamedTuple):
@@ -33,11 +34,11 @@ class RuleTable(NamedTuple):
 
 
 class Examples(NamedTuple):
-    """Places where each rule of a table holds."""
+    """Some groundings of each rule of a table."""
 
-    places: np.ndarray  # int32 [P, MOST_EXAMPLES, 3]: start, between or -1, end
+    entities: np.ndarray  # int32 [P, MOST_EXAMPLES, 3]: start, between or -1, end
     number: np.ndarray  # int64 [P]: how many
-    enough: np.ndarray  # bool [P]: whatever the place, the rule holds at another that has no entity in common with it
+    enough: np.ndarray  # bool [P]: for any path, some grounding of the rule shares no entity with it
 
 
 @njit(cache=True)
@@ -151,7 +152,7 @@ def _keep(
     count: np.ndarray,
     enough: np.ndarray,
 ) -> None:
-    """Add a place to the examples of every rule that holds there, where they lack it."""
+    """Add a path to the examples of every rule that holds for it and needs it."""
     fact = latest[end]
     while fact >= 0:
         rule = _find(table, body, index.facts[0, fact, 1])
@@ -161,20 +162,20 @@ def _keep(
         if _is_needed(kept[rule, : count[rule]], start, between, end):
             kept[rule, count[rule]] = start, between, end
             count[rule] += 1
-            enough[rule] = _are_apart(kept[rule, : count[rule]], 4 if between >= 0 else 3)
+            enough[rule] = _are_disjoint(kept[rule, : count[rule]], 4 if between >= 0 else 3)
 
 
 @njit(cache=True)
 def _find(table: RuleTable, body: int, head: int) -> int:
     """The number of a rule, -1 if it never holds."""
     low, high = table.offsets[body], table.offsets[body + 1]
-    place = low + np.searchsorted(table.heads[low:high], head)
-    return place if place < high and table.heads[place] == head else -1
+    rule = low + np.searchsorted(table.heads[low:high], head)
+    return rule if rule < high and table.heads[rule] == head else -1
 
 
 @njit(cache=True)
 def _is_needed(kept: np.ndarray, start: int, between: int, end: int) -> bool:
-    """Are there as many entities as a place has that are not in this one, and meet all kept ones?"""
+    """Whether some set of as many entities, disjoint from this path, hits every kept example."""
     first = _missed(kept, -2, -2, -2)
     if first < 0:
         return True
@@ -202,7 +203,7 @@ def _is_needed(kept: np.ndarray, start: int, between: int, end: int) -> bool:
 
 @njit(cache=True)
 def _missed(kept: np.ndarray, one: int, two: int, three: int) -> int:
-    """The first kept place with none of these entities, -1 if there is none."""
+    """The first kept example with none of these entities, -1 if there is none."""
     for i in range(len(kept)):
         met = False
         for entity in kept[i]:
@@ -213,9 +214,9 @@ def _missed(kept: np.ndarray, one: int, two: int, three: int) -> int:
 
 
 @njit(cache=True)
-def _are_apart(kept: np.ndarray, wanted: int) -> bool:
-    """Do so many kept places, the last among them, have no entity in common? Then no place meets them all."""
-    chosen = np.empty((wanted, 3), np.int32)
+def _are_disjoint(kept: np.ndarray, needed: int) -> bool:
+    """Whether `needed` kept examples, the last among them, are disjoint: then no path shares an entity with all."""
+    chosen = np.empty((needed, 3), np.int32)
     count = 0
     for i in range(len(kept) - 1, -1, -1):
         apart = True
@@ -226,7 +227,7 @@ def _are_apart(kept: np.ndarray, wanted: int) -> bool:
         if apart:
             chosen[count] = kept[i]
             count += 1
-            if count == wanted:
+            if count == needed:
                 return True
     return False
 
@@ -264,7 +265,7 @@ def _mark_repeats(
 ) -> None:
     """Mark the ends of the paths from one start for every rule of their body that holds elsewhere."""
     bits, used = rows
-    places, count, enough = kept
+    entities, count, enough = kept
     offsets, heads = table
     others, edges, kinds, words = runs.others, runs.edges, runs.kinds, len(bits) // max(used.size, 1)
     first, between, last = _last_runs(runs, length, directions, start)
@@ -278,17 +279,17 @@ def _mark_repeats(
             slot += 1 if head == a or (length == 1 and head == b) else 2 if head == b else 0
             base = (slot * r + head) * words
             used[slot, head] = True
-            place = 0
+            example = 0
             if not enough[rule]:
-                while place < count[rule] and _meets(places, rule, place, start, x):
-                    place += 1
-                if place == count[rule]:
+                while example < count[rule] and _meets(entities, rule, example, start, x):
+                    example += 1
+                if example == count[rule]:
                     continue
             for at in range(edges[run], edges[run + 1]):
-                end, other = others[at], place
+                end, other = others[at], example
                 if not enough[rule]:
                     while other < count[rule] and (
-                        _meets(places, rule, other, end, end) or _meets(places, rule, other, start, x)
+                        _meets(entities, rule, other, end, end) or _meets(entities, rule, other, start, x)
                     ):
                         other += 1
                     if other == count[rule]:
@@ -297,11 +298,11 @@ def _mark_repeats(
 
 
 @njit(cache=True, forceinline=True)
-def _meets(places: np.ndarray, rule: int, place: int, one: int, two: int) -> bool:
-    """Whether a place has one of two entities; -1 for none is at no place that has three."""
+def _meets(entities: np.ndarray, rule: int, example: int, one: int, two: int) -> bool:
+    """Whether an example has one of two entities; `two` is -1 for none."""
     met = False
     for i in range(3):
-        met |= places[rule, place, i] == one or (places[rule, place, i] == two and two >= 0)
+        met |= entities[rule, example, i] == one or (entities[rule, example, i] == two and two >= 0)
     return met
 
 

@@ -1,4 +1,4 @@
-"""What the HTTP interface takes and returns; FastAPI makes the OpenAPI description of it."""
+"""Requests and responses of the HTTP interface, from which FastAPI generates the OpenAPI description."""
 
 from anykg.web.schemas.answers import (
     Answer,

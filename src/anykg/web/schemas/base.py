@@ -1,4 +1,4 @@
-"""What all shapes of the HTTP interface share."""
+"""Base classes of the requests and responses."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ Given = Annotated[str, StringConstraints(min_length=1, max_length=4000)]
 
 
 class Shape(BaseModel):
-    """Base of all shapes; what is said of a field below it is its description."""
+    """Base of all models; the docstring below a field is its description."""
 
     model_config = ConfigDict(use_attribute_docstrings=True)
 
 
 class Strict(Shape):
-    """A request: fields it does not have are refused, so that a typing error is not ignored."""
+    """A request: unknown fields are refused, so that typos are not ignored."""
 
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
@@ -27,15 +27,15 @@ class Problem(Shape):
 
     error: str
     kind: str | None = None
-    """For an unknown name: what it was taken for."""
+    """For an unknown name: its kind."""
     name: str | None = None
     """For an unknown name: the name."""
     suggestions: list[str] = []
-    """Names that are there and look alike."""
+    """Similar names that exist."""
 
 
 class Named(Shape):
-    """A name, and what to show for it."""
+    """A name and its label."""
 
     name: str
     label: str

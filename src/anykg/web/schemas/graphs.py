@@ -1,4 +1,4 @@
-"""Graphs, uploads, search, and what is known of an entity."""
+"""Graphs, uploads, search, and facts of an entity."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class ModelName(Shape):
 
 
 class GraphDetail(GraphSummary):
-    """A graph with what a page about it shows."""
+    """A graph with the content of its page."""
 
     digest: str
     source: str
@@ -148,7 +148,7 @@ class KindShare(Shape):
 
 
 class RelationSchema(Shape):
-    """What the graph says of a relation."""
+    """The schema of a relation."""
 
     relation: str
     facts: int
@@ -160,7 +160,7 @@ class RelationSchema(Shape):
 
 
 class GraphSchema(Shape):
-    """What the graph says of its relations."""
+    """The schema of a graph."""
 
     relations: list[RelationSchema]
 

@@ -1,4 +1,4 @@
-"""Orders for long work, and how far it is."""
+"""Orders of jobs, and their state."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class CheckOrder(Strict):
     task: Literal["node", "relation"] = "node"
     facts: int | None = Field(default=None, ge=1, le=100_000)
     fit: float | None = Field(default=None, gt=0, le=600)
-    """Also fit for so many minutes to the facts that are left, and ask the fitted model for the hidden ones."""
+    """Also fit a model to the other facts for this many minutes, and ask it for the hidden ones."""
     seed: int = Field(default=0, ge=0, le=2**31 - 1)
 
 

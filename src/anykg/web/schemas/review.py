@@ -44,7 +44,7 @@ class Decision(Shape):
 
 
 class Progress(Shape):
-    """How far a review is."""
+    """The progress of a review."""
 
     total: int
     decided: int
@@ -95,7 +95,7 @@ class Candidates(Shape):
     job: str
     calibrated: bool
     total: int
-    """That fit the filters."""
+    """Number of candidates that match the filters."""
     rows: list[Candidate]
     relations: list[RelationShare]
     progress: Progress

@@ -69,12 +69,12 @@ def test_parts_make_the_whole(tmp_path, name, part_bytes):
         path.write_bytes(zstandard.compress(data[:900]) + zstandard.compress(data[900:]))
     else:
         write_graph(graph, path)
-    told = []
-    read, left_out = read_raw(path, part_bytes=part_bytes, progress=lambda done, total: told.append((done, total)))
+    calls = []
+    read, left_out = read_raw(path, part_bytes=part_bytes, progress=lambda done, total: calls.append((done, total)))
     assert rows(read) == rows(graph)
     assert left_out == 0
     if name != "g.parquet":
-        assert told[-1] == (path.stat().st_size,) * 2
+        assert calls[-1] == (path.stat().st_size,) * 2
 
 
 def test_a_quoted_line_break_does_not_end_a_part(tmp_path):

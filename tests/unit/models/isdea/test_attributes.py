@@ -10,7 +10,7 @@ import torch
 
 from anykg import read_graph
 from anykg.answers.trained import train
-from anykg.answers.work import Subject, _kit
+from anykg.answers.work import Subject, _spec
 from anykg.errors import ConfigError, DataError
 from anykg.graph.attributes import attribute_names, attribute_values
 from anykg.graph.graph import KnowledgeGraph
@@ -97,7 +97,7 @@ def test_a_table_beside_the_facts_is_read_and_learnt_from(tmp_path: Path) -> Non
     with pytest.raises(DataError, match="a packed graph has no attributes"):
         write_pack(graph, tmp_path / "facts.anykg")
     with pytest.raises(ConfigError, match="attributes of entities are not sent to workers"):
-        _kit(Subject(graph, model), Mock())
+        _spec(Subject(graph, model), Mock())
     nodes.write_text("id,age\nnobody,1\n")
     with pytest.raises(DataError, match="expected a column of entities of the graph, such as 'p0'"):
         read_graph(facts, attributes=nodes)

@@ -40,9 +40,9 @@ def test_a_fact_scores_as_if_it_were_not_known():
     graph = random_graph(15, 3, 60, 1)
     model = model_for(graph)
     with torch.no_grad():
-        for place in range(0, 60, 7):
-            row = torch.from_numpy(graph.triplets[place : place + 1].astype(np.int64))
-            without = graph.subset(np.arange(len(graph)) != place)
+        for edge in range(0, 60, 7):
+            row = torch.from_numpy(graph.triplets[edge : edge + 1].astype(np.int64))
+            without = graph.subset(np.arange(len(graph)) != edge)
             scores = [model.score_triplets(model.encode(g), row) for g in (graph, without)]
             torch.testing.assert_close(*scores)
 
