@@ -81,6 +81,13 @@ def adjacency(graph: KnowledgeGraph) -> Adjacency:
     return Adjacency(starts, ends, by_relation, np.concatenate([[0], np.cumsum(counts)]))
 
 
+def facts_of(graph: KnowledgeGraph, relation: int) -> np.ndarray:
+    """Positions of the facts of a relation, ascending."""
+    adjacent = graph.derive(adjacency)
+    first, end = adjacent.relations[relation : relation + 2]
+    return adjacent.by_relation[first:end]
+
+
 def to_arrays(graph: KnowledgeGraph) -> dict[str, np.ndarray]:
     """What `adjacency` finds in a packed graph instead of computing it again."""
     return dict(zip((STARTS, ENDS, BY_RELATION, OF_RELATIONS), graph.derive(adjacency), strict=True))

@@ -120,3 +120,26 @@ def test_facts_that_are_given_have_scores() -> None:
         assert found.ranks.candidates[0] > 60
     found = reading.rank_facts(MODEL, graph, facts, RELATION, known=graph, budget=40)
     assert found.ranks.candidates[0] == 3
+
+
+def test_limits_are_those_of_the_whole_graph() -> None:
+    """Entities seen as tails, and relations with loops, are so even if no such fact is in the part."""
+    near = [("a", "near", f"n{i}") for i in range(30)] + [(f"n{i}", "near", f"n{i + 1}") for i in range(29)]
+    crowd = [(f"c{i}", "likes", f"d{i}") for i in range(2000)]
+    far = [("far", "likes", "n3"), ("far", "likes", "far")]
+    graph = KnowledgeGraph.from_names(*zip(*near, *crowd, *far, strict=True))
+    question = np.array([[graph.entities.index("a"), graph.relations.index("likes"), -1]])
+    [(_, part)] = reading.neighbourhoods(graph, question, 100)
+    assert graph.entities.index("n3") in part.entities
+    assert graph.entities.index("far") not in part.entities
+    tails = reading.best_answers(
+        MODEL, graph, question, k=2000, budget=100, limits=ranking.Limits(seen_only=True)
+    ).triplets[:, TAIL]
+    assert graph.entities.index("n3") in tails
+    assert graph.entities.index("n4") not in tails
+    fact = np.array([[*question[0, :2], graph.entities.index("n3")]])
+    everyone = reading.best_answers(MODEL, graph, question, k=2000, budget=100).triplets[:, TAIL]
+    assert question[0, 0] in everyone, "the relation has a loop, though not in the part"
+    ranked = reading.rank_facts(MODEL, graph, fact, TAIL, known=graph, budget=100, best=2000)
+    assert ranked.best is not None
+    assert question[0, 0] in ranked.best.triplets[:, TAIL]
