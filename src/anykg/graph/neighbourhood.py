@@ -11,10 +11,9 @@ Entities are then taken in the order of their mass as long as the facts between 
 equal mass together, unless that leaves half of the budget unused. Nothing is drawn at random, so renaming entities and
 relations renames the part; only where equals do not fit do ids decide.
 
-What was found with `python -m benchmarks.budgets`: on generated graphs all answers that follow from planted rules are
-in the part. Some others are not, but those are rare tails of their relation, which the whole graph ranks far behind as
-well: what a part loses there does not show in the MRR. The changes in rank are among answers within the part, in both
-directions.
+What parts bring is measured by `python -m benchmarks.budgets`. On its generated graphs all answers that follow from
+planted rules were in the part. Of the others some were not, mostly rare tails of their relation that the whole graph
+ranks low as well; what made the difference in MRR were changes of rank within the part, in both directions.
 """
 
 from __future__ import annotations
