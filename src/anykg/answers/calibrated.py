@@ -9,8 +9,9 @@ import numpy as np
 
 from anykg.answers import calibration, calibration_cache
 from anykg.cluster import Cluster
+from anykg.errors import SettingError
 from anykg.evaluation.protocol import Target
-from anykg.evaluation.reading import best_answers
+from anykg.evaluation.reading import best_answers, budget_of
 from anykg.graph.graph import RELATION, TAIL, KnowledgeGraph
 from anykg.models.base import LinkPredictor
 from anykg.progress import Progress, ignore
@@ -28,7 +29,14 @@ def calibration_of(
     announce: bool = True,
     cluster: Cluster | None = None,
 ) -> calibration.Calibration:
-    """The calibration stored with the model, cached by an earlier check with this budget, or computed now."""
+    """The calibration stored with the model, cached by an earlier check with this budget, or computed now.
+
+    A model made by `fit` brings one for the whole graph, and what it learnt cannot be asked again within a budget.
+    """
+    if calibration_cache.own(model, task) is not None and budget_of(graph, budget, model) is not None:
+        raise SettingError(
+            "budget", "probabilities of a model made by fit hold for the whole graph; use 0, or ask for scores"
+        )
     kept = kept_calibration(model, graph, task, budget)
     if kept is not None:
         return kept
@@ -44,10 +52,13 @@ def calibration_of(
 def kept_calibration(
     model: LinkPredictor, graph: KnowledgeGraph, task: Target, budget: int | None = None
 ) -> calibration.Calibration | None:
-    """The calibration stored with the model or cached by a check of this graph or an earlier version of it."""
+    """The calibration stored with the model or cached by a check of this graph or an earlier version of it.
+
+    None if the model brings one for the whole graph and only a part is read.
+    """
     own = calibration_cache.own(model, task)
     if own is not None:
-        return own
+        return own if budget_of(graph, budget, model) is None else None
     kept = calibration_cache.kept(graph, model, task, budget)
     if kept is not None and kept.note is not None:
         logger.info("Probabilities are %s.", kept.note)

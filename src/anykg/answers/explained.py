@@ -100,8 +100,11 @@ def explain(
     triplet, read = np.array([[first, kind, last]], np.int64), loaded
     most, note = budget_of(loaded, budget), note_on(loaded, budget, f"{head} and {tail}")
     if most is not None:
-        [(_, part)] = neighbourhoods(loaded, triplet, most)
+        # A known fact has no say in which part is read, and is then marked as known.
+        [(_, part)] = neighbourhoods(loaded.without(triplet), triplet, most)
+        known = bool(loaded.contains(triplet)[0])
         triplet, read = part.inside(triplet), part.graph
+        read = read.union(read.with_triplets(triplet)) if known else read
     asked = (int(triplet[0, 0]), int(triplet[0, 1]), int(triplet[0, 2]))
     explanation = explain_triplet(scorer, read, asked, paths=paths, clauses=clauses, draws=draws, seed=seed)
     warnings = () if note is None else (note,)

@@ -75,8 +75,8 @@ def predict(
             others, a tenth of all facts is taken to be missing.
         strict: Raise at the first of several questions that cannot be asked, instead of listing them in `skipped`.
         budget: How many facts near the entities of a question are read to answer it, 0 for all. By default all facts of
-            graphs up to 2,000,000 facts, and 200,000 of larger ones, unless the model passes no messages; a warning
-            says so. Entities outside cannot be answers.
+            graphs up to 2,000,000 facts, and 200,000 of larger ones, unless the model passes no messages or was made
+            by `fit`; a warning says so. Entities outside cannot be answers.
         model: A model, the name of a shipped one, a folder, or a hub id.
         cluster: Address of a Ray cluster to ask on: "auto", HOST:PORT, or "local" for all cores of this machine.
         progress: Called with (done, total) questions.

@@ -6,6 +6,7 @@ among all candidates, `rank_among` among drawn negatives, and `best_answers` ret
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -41,6 +42,10 @@ class Limits:
     """Ids of the only relations allowed; None allows all."""
     seen_only: bool = False
     """Only entities that the graph already has in this column of this relation."""
+    seen: Mapping[tuple[int, int], np.ndarray] | None = None
+    """Ids of those entities by relation and column; None looks them up in the graph that is scored."""
+    loops: np.ndarray | None = None
+    """Bool [R]: relations whose answer may be the entity itself; None for those with such facts in that graph."""
 
 
 class Best(NamedTuple):
@@ -88,13 +93,14 @@ def rank_facts(
     encoded: Any = None,
     best: int = 0,
     standing: bool = False,
+    limits: Limits = Limits(),  # noqa: B008 - frozen
     progress: Progress = ignore,
 ) -> Ranked:
     """Rank one column of facts [F, 3] among all candidates, scored on `graph`; other facts of `known` do not count.
 
     An answer of -1 is none of the candidates: all of them are better, and its score is -inf. With `best`, also return
-    the best answers to each distinct question that are not facts of `graph`; with `standing`, the position of the facts
-    among these.
+    the best answers to each distinct question that are not facts of `graph`, within `limits`; with `standing`, the
+    position of the facts among these.
     """
     distinct = deduplicate(questions_about(facts, column))
     by_question = np.argsort(distinct.which, kind="stable")
@@ -121,9 +127,9 @@ def rank_facts(
                 ranks[part[absent]] = np.stack([better, np.zeros_like(better), better + 1], axis=1)
                 scores[part[absent]] = -np.inf
         if standing:
-            stand[mine] = _standing(chunk, graph, distinct.questions, row_of, facts[mine, column])
+            stand[mine] = _standing(chunk, graph, distinct.questions, row_of, facts[mine, column], limits)
         if best:
-            tops.append(_best_of(chunk, graph, distinct.questions, best, known=False, limits=Limits()))
+            tops.append(_best_of(chunk, graph, distinct.questions, best, known=False, limits=limits))
         done += len(mine)
         progress(done, len(facts))
     leading, following, totals, second, answered = stand.T
@@ -236,12 +242,16 @@ def allowed_answers(graph: KnowledgeGraph, questions: np.ndarray, chunk: Chunk, 
         return allowed
     asked = questions[chunk.rows]
     relations, start = asked[:, RELATION], asked[:, HEAD if chunk.column == TAIL else TAIL]
-    without = np.flatnonzero(~graph.derive(relations_with_loops)[relations])
+    loops = graph.derive(relations_with_loops) if limits.loops is None else limits.loops
+    without = np.flatnonzero(~loops[relations])
     allowed[without, start[without]] = False
     if limits.seen_only:
         for relation in np.unique(relations):
             seen = np.zeros(graph.num_entities, bool)
-            seen[graph.triplets[graph.triplets[:, RELATION] == relation, chunk.column]] = True
+            if limits.seen is None:
+                seen[graph.triplets[graph.triplets[:, RELATION] == relation, chunk.column]] = True
+            else:
+                seen[limits.seen[int(relation), chunk.column]] = True
             allowed[relations == relation] &= seen
     return allowed
 
@@ -295,11 +305,11 @@ def _following(scores: np.ndarray) -> np.ndarray:
 
 
 def _standing(
-    chunk: Chunk, graph: KnowledgeGraph, questions: np.ndarray, rows: np.ndarray, answers: np.ndarray
+    chunk: Chunk, graph: KnowledgeGraph, questions: np.ndarray, rows: np.ndarray, answers: np.ndarray, limits: Limits
 ) -> np.ndarray:
     """The columns of `Standing` [M, 5] of answers [M] to the questions at `rows` [M] of a chunk."""
     facts = known_answers(graph, questions[chunk.rows], chunk.column)
-    allowed = allowed_answers(graph, questions, chunk, Limits())
+    allowed = allowed_answers(graph, questions, chunk, limits)
     allowed[facts.rows, facts.values] = False
     answered = np.diff(facts.offsets)
     scores = chunk.scores.float().cpu().numpy()

@@ -1,7 +1,7 @@
 """How much of a graph is read to answer a question: all of it, or a neighbourhood within a budget of facts.
 
 The budget is a number of facts; 0 stands for all. None leaves it to the size of the graph: all facts up to `LARGE`,
-`BUDGET` of them in larger graphs, unless the model scores whole graphs quickly (`reads_whole_graphs`). A question is
+`BUDGET` of them in larger graphs, unless the model reads whole graphs (`reads_whole_graphs`). A question is
 answered on the neighbourhood of its entities (`graph.neighbourhood`) as on any graph; entities outside are no answers
 and are ranked, tied, behind all others. Questions about the same entities share a neighbourhood.
 """
@@ -9,13 +9,14 @@ and are ranked, tied, behind all others. Questions about the same entities share
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from anykg.errors import SettingError
 from anykg.evaluation import ranking, scoring
-from anykg.evaluation.ranking import Best, Limits, Ranked, Standing
+from anykg.evaluation.ranking import Best, Limits, Ranked, Standing, relations_with_loops
 from anykg.evaluation.ranks import Ranks
 from anykg.evaluation.scoring import deduplicate, known_answers, questions_about
 from anykg.graph.graph import HEAD, RELATION, TAIL, KnowledgeGraph
@@ -98,7 +99,7 @@ def best_answers(
     for rows, part in neighbourhoods(graph, distinct.questions, most, limits.entities):
         asked = distinct.questions[rows]
         best = ranking.best_answers(
-            model, part.graph, part.inside(asked), k=k, known=known, limits=_inside(limits, part)
+            model, part.graph, part.inside(asked), k=k, known=known, limits=_inside(graph, limits, asked, part)
         )
         answered = np.zeros(len(asked), np.int64)
         for column in (HEAD, RELATION, TAIL):
@@ -144,11 +145,14 @@ def rank_facts(
     stand = np.zeros((len(facts), len(Standing._fields)), np.float32)
     tops: list[Best] = []
     done = 0
+    limits = Limits(loops=graph.derive(relations_with_loops))
     triplets = facts.astype(np.int64) if seen else distinct.questions[distinct.which]
     for rows, part in neighbourhoods(graph, triplets, most):
         local, behind = _known_inside(known, triplets[rows], column, part)
         asked = part.inside(facts[rows])
-        found = ranking.rank_facts(model, part.graph, asked, column, known=local, best=best, standing=standing)
+        found = ranking.rank_facts(
+            model, part.graph, asked, column, known=local, best=best, standing=standing, limits=limits
+        )
         absent = asked[:, column] < 0
         behind -= absent & ~known.contains(facts[rows])  # the others: known answers are not among them
         ties = np.where(absent, behind, found.ranks.ties)
@@ -177,11 +181,18 @@ def _answered(graph: KnowledgeGraph, questions: np.ndarray, column: int) -> np.n
     return np.diff(known_answers(graph, questions, column).offsets)
 
 
-def _inside(limits: Limits, part: Neighbourhood) -> Limits:
-    """The same limits with the ids of a part."""
-    if limits.entities is None:
-        return limits
-    return Limits(np.searchsorted(part.entities, limits.entities), limits.relations, limits.seen_only)
+def _inside(graph: KnowledgeGraph, limits: Limits, asked: np.ndarray, part: Neighbourhood) -> Limits:
+    """The limits on answers to questions [B, 3] with the ids of a part; what they say of facts holds for all facts."""
+    from anykg.graph.neighbourhood import facts_of
+
+    entities = None if limits.entities is None else np.searchsorted(part.entities, limits.entities)
+    seen = {}
+    for column in (HEAD, TAIL) if limits.seen_only else ():
+        for relation in np.unique(asked[asked[:, column] < 0, RELATION]):
+            ends = graph.triplets[facts_of(graph, int(relation)), column]
+            seen[int(relation), column] = np.flatnonzero(np.isin(part.entities, ends))
+    loops = graph.derive(relations_with_loops)
+    return replace(limits, entities=entities, seen=seen if limits.seen_only else None, loops=loops)
 
 
 def _known_inside(

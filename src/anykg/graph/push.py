@@ -41,72 +41,79 @@ def _group_end(keys: np.ndarray, first: int, end: int, bound: int) -> int:
 def _appended(items: np.ndarray, size: int, item: int) -> np.ndarray:
     """A list with an item at `size`; twice as long if it was full."""
     if size == len(items):
-        items = np.concatenate((items, np.empty(size, np.int64)))
+        items = np.concatenate((items, np.empty(max(size, 1), np.int64)))
     items[size] = item
     return items
 
 
 @njit(cache=True)
-def push(facts, mass, marks, waiting, threshold, kept, offset):  # type: ignore[no-untyped-def]
-    """Pass mass on until no entity has `threshold` left to pass.
+def push(facts, mass, seeds, least, kept):  # type: ignore[no-untyped-def]
+    """Pass mass on, at least `least` along a fact, until no entity can; return the entities that have some.
 
-    `mass` float32 [2, N] is what entities keep and what they have still to pass on; `waiting` are the entities with
-    some of the latter. `marks` uint8 [N] has bit 1 for queued entities and bit 2 for all reached before. Returns the
-    entities that have mass to pass on, and those that were reached for the first time.
+    `mass` int64 [2, N] is what entities have settled and what they have still to pass on, at first at `seeds`. An
+    entity keeps one part in `kept` of what it passes on, and what is left over by divisions or belongs to a group too
+    large for it. All entities of a step pass on at the same time, and integers are added, so that the outcome does not
+    depend on the order of entities and relations.
     """
     count = len(facts.starts) - 1
     settled, left = mass
-    queue, parked, reached = np.empty(1024, np.int64), np.empty(1024, np.int64), np.empty(1024, np.int64)
-    head, tail, num_parked, num_reached = 0, 0, 0, 0
-    for entity in waiting:
-        queue = _appended(queue, tail, entity)
-        tail += 1
-        if marks[entity] < 2:
-            reached = _appended(reached, num_reached, entity)
-            num_reached += 1
-        marks[entity] = 3
-    while head < tail:
-        entity = queue[head]
-        head += 1
-        marks[entity] = 2
-        amount = left[entity]
-        if amount < threshold:
-            parked = _appended(parked, num_parked, entity)
-            num_parked += 1
-            continue
-        groups = 0
-        for side in range(2):
-            keys, offsets = (facts.keys, facts.starts) if side == 0 else (facts.inverse_keys, facts.ends)
-            at, end = offsets[entity], offsets[entity + 1]
-            while at < end:
-                at = _group_end(keys, at, end, (keys[at] // count + 1) * count)
-                groups += 1
-        settled[entity] += kept * amount if groups else amount
-        left[entity] = 0
-        share = (1 - kept) * amount / max(groups, 1)
-        for side in range(2):
-            keys, offsets = (facts.keys, facts.starts) if side == 0 else (facts.inverse_keys, facts.ends)
-            at, end = offsets[entity], offsets[entity + 1]
-            while at < end:
-                after = _group_end(keys, at, end, (keys[at] // count + 1) * count)
-                size = after - at
-                taken = min(size, max(1, int(4 * share / threshold)))
-                begin = (offset + entity * 7919) % size if taken < size else 0
-                for step in range(taken):
-                    other = keys[at + (begin + step * size // taken) % size] % count
-                    left[other] += share / taken
-                    if marks[other] < 2:
-                        reached = _appended(reached, num_reached, other)
-                        num_reached += 1
-                    if marks[other] % 2 == 0:
-                        marks[other] = 3
-                        if tail == len(queue) and head > tail // 2:
-                            queue[: tail - head] = queue[head:tail].copy()
-                            head, tail = 0, tail - head
-                        queue = _appended(queue, tail, other)
-                        tail += 1
-                at = after
-    return np.unique(parked[:num_parked]), reached[:num_reached]
+    reached, step, following = seeds.copy(), seeds, np.empty(1024, np.int64)
+    marks = np.zeros(count, np.uint8)  # 1: reached, 2: in the next step
+    marks[seeds] = 1
+    num_reached = len(reached)
+    while len(step):
+        amounts = left[step]
+        num_following = 0
+        for index in range(len(step)):
+            entity, amount = step[index], amounts[index]
+            passed = amount - amount // kept
+            groups = _num_groups(facts, entity, passed // least)
+            if groups < 0:  # not enough for each; more may come
+                continue
+            left[entity] -= amount
+            share = passed // max(groups, 1)
+            settled[entity] += amount - share * groups
+            for side in range(2):
+                keys, offsets = (facts.keys, facts.starts) if side == 0 else (facts.inverse_keys, facts.ends)
+                at, end = offsets[entity], offsets[entity + 1]
+                while at < end:
+                    after = _group_end(keys, at, end, (keys[at] // count + 1) * count)
+                    each = share // (after - at)
+                    if each < least:
+                        settled[entity] += share
+                        at = after
+                        continue
+                    settled[entity] += share - each * (after - at)
+                    for position in range(at, after):
+                        other = keys[position] % count
+                        left[other] += each
+                        if marks[other] < 2:
+                            if marks[other] == 0:
+                                reached = _appended(reached, num_reached, other)
+                                num_reached += 1
+                            marks[other] = 2
+                            following = _appended(following, num_following, other)
+                            num_following += 1
+                    at = after
+        step = following[:num_following].copy()
+        marks[step] = 1
+    return reached[:num_reached]
+
+
+@njit(cache=True)
+def _num_groups(facts, entity, most):  # type: ignore[no-untyped-def]
+    """In how many relations, by direction, an entity has facts; -1 for more than `most`."""
+    count = len(facts.starts) - 1
+    groups = 0
+    for side in range(2):
+        keys, offsets = (facts.keys, facts.starts) if side == 0 else (facts.inverse_keys, facts.ends)
+        at, end = offsets[entity], offsets[entity + 1]
+        while at < end:
+            groups += 1
+            if groups > most:
+                return -1
+            at = _group_end(keys, at, end, (keys[at] // count + 1) * count)
+    return groups
 
 
 @njit(cache=True)

@@ -78,8 +78,9 @@ class LinkPredictor(nn.Module):
     """True for models with a network of their own for (head, ?, tail): the scores of `score_relations` compare the
     relations of one pair and are not those of `score_triplets`."""
     reads_whole_graphs: bool = False
-    """True for models that score all entities at once from vectors or counts, without passing messages: by default they
-    read graphs of any size as a whole, and not the neighbourhood of a question (`evaluation.reading`)."""
+    """True for models that by default read graphs of any size as a whole, and not the neighbourhood of a question
+    (`evaluation.reading`): those that score all entities at once from vectors or counts, without passing messages, and
+    those whose weights were learnt on the whole graph."""
     hides_facts: ClassVar[bool] = True
     """False if `training_scores` hides from a row only the row's own fact, and not all of `targets`."""
 

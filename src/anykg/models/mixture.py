@@ -151,7 +151,8 @@ class Mixture(LinkPredictor):
             self.register_buffer(f"{kind}_best_scores", torch.zeros(asked, KEPT))
         exact = all(part.symmetry is Symmetry.EXACT for part in self.models)
         self.symmetry = Symmetry.EXACT if exact else Symmetry.IN_EXPECTATION
-        self.reads_whole_graphs = all(part.reads_whole_graphs for part in self.models)
+        # Weights and probabilities that were learnt on a whole graph hold for questions about all of it.
+        self.reads_whole_graphs = bool(config.graph) or all(part.reads_whole_graphs for part in self.models)
         self.reads_relations = any(part.reads_relations for part in self.models)
 
     @classmethod

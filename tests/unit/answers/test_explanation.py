@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+import anykg
 from anykg.answers.explain.contrast import contrast, touching
 from anykg.answers.explain.explanation import Explanation, explain, nearby
 from anykg.answers.explain.matches import Match
@@ -142,6 +143,19 @@ def test_large_graphs_are_explained_by_their_neighbourhood(atlas: KnowledgeGraph
     assert (
         part[0].facts.tolist() == whole[0].facts.tolist() == [[border.triplet[2], border.triplet[1], border.triplet[0]]]
     )
+
+
+def test_a_known_fact_has_no_say_in_the_part_that_explains_it() -> None:
+    """Within a budget, an explanation is the same whether the graph has the fact or not."""
+    graph = random_graph(300, 4, 900)
+    fact = graph.triplets[5:6]
+    names = [graph.entities[int(fact[0, 0])], graph.relations[int(fact[0, 1])], graph.entities[int(fact[0, 2])]]
+    how = {"model": "anykg-small", "budget": 60, "draws": 1}
+    known, new = (anykg.explain(one, *names, **how).explanation for one in (graph, graph.without(fact)))
+    assert known.known
+    assert not new.known
+    assert known.score == pytest.approx(new.score, abs=1e-5)
+    assert known.graph.digest == new.graph.digest
 
 
 def test_a_fact_that_matters_most_is_found_by_removal() -> None:

@@ -11,7 +11,8 @@ import anykg
 from anykg.answers.fit import fit
 from anykg.answers.fitting import components, weights
 from anykg.benchmarks.staff import DEPARTMENT_OF, staff_graph
-from anykg.errors import ConfigError, DataError
+from anykg.errors import ConfigError, DataError, SettingError
+from anykg.evaluation import reading
 from anykg.graph.graph import KnowledgeGraph
 from anykg.models.mixture import Mixture
 from anykg.models.nbf.ultra import Ultra, UltraConfig
@@ -83,6 +84,25 @@ def test_check_reports_what_was_asked_while_it_was_made(made: tuple[Mixture, Pat
     assert report.overall.measures["mrr"].value == pytest.approx(mixed["mrr"], abs=1e-3)
     assert report.calibration.error is not None
     assert report.calibration.groups
+
+
+def test_what_was_learnt_on_the_whole_graph_is_asked_of_it(
+    made: tuple[Mixture, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Weights and probabilities come from the whole graph: a large one is read whole, and a part has scores only."""
+    mixture, _ = made
+    monkeypatch.setattr(reading, "LARGE", 100)
+    monkeypatch.setattr(reading, "BUDGET", 50)
+    question = {"head": "person 7", "relation": DEPARTMENT_OF, "model": mixture}
+    whole = anykg.predict(GRAPH, **question, calibrated=True)
+    assert not whole.warnings
+    assert whole.to_list() == anykg.predict(GRAPH, **question, calibrated=True, budget=0).to_list()
+    with pytest.raises(SettingError, match="whole graph"):
+        anykg.predict(GRAPH, **question, calibrated=True, budget=50)
+    assert "Answered from" in anykg.predict(GRAPH, **question, budget=50).warnings[0]
+    fact = [("person 7", DEPARTMENT_OF, "Finance")]
+    assert "probability" in anykg.score(GRAPH, fact, model=mixture).to_list()[0]
+    assert "probability" not in anykg.score(GRAPH, fact, model=mixture, budget=50).to_list()[0]
 
 
 def test_a_grown_graph_is_answered(made: tuple[Mixture, Path]) -> None:

@@ -9,6 +9,7 @@ from anykg.evaluation.ranks import Ties
 from anykg.graph.graph import HEAD, RELATION, TAIL, KnowledgeGraph
 from anykg.models.mixture import Component, Mixture, MixtureConfig
 from anykg.models.store import load_model
+from graphs import random_graph
 
 MODEL = load_model("anykg-small")
 
@@ -120,3 +121,49 @@ def test_facts_that_are_given_have_scores() -> None:
         assert found.ranks.candidates[0] > 60
     found = reading.rank_facts(MODEL, graph, facts, RELATION, known=graph, budget=40)
     assert found.ranks.candidates[0] == 3
+
+
+def test_limits_are_those_of_the_whole_graph() -> None:
+    """Entities seen as tails, and relations with loops, are so even if no such fact is in the part."""
+    near = [("a", "near", f"n{i}") for i in range(30)] + [(f"n{i}", "near", f"n{i + 1}") for i in range(29)]
+    crowd = [(f"c{i}", "likes", f"c{(i + step) % 200}") for i in range(200) for step in range(1, 6)]
+    far = [(f"f{i}", "likes", "n3") for i in range(300)] + [("far", "likes", "far")]
+    graph = KnowledgeGraph.from_names(*zip(*near, *crowd, *far, strict=True))
+    question = np.array([[graph.entities.index("a"), graph.relations.index("likes"), -1]])
+    [(_, part)] = reading.neighbourhoods(graph, question, 100)
+    assert graph.entities.index("n3") in part.entities
+    assert not {"far", *(f"f{i}" for i in range(300))} & set(part.graph.entities)
+    tails = reading.best_answers(
+        MODEL, graph, question, k=2000, budget=100, limits=ranking.Limits(seen_only=True)
+    ).triplets[:, TAIL]
+    assert graph.entities.index("n3") in tails
+    assert graph.entities.index("n4") not in tails
+    fact = np.array([[*question[0, :2], graph.entities.index("n3")]])
+    everyone = reading.best_answers(MODEL, graph, question, k=2000, budget=100).triplets[:, TAIL]
+    assert question[0, 0] in everyone, "the relation has a loop, though not in the part"
+    ranked = reading.rank_facts(MODEL, graph, fact, TAIL, known=graph, budget=100, best=2000)
+    assert ranked.best is not None
+    assert question[0, 0] in ranked.best.triplets[:, TAIL]
+
+
+def test_renaming_renames_answers_within_a_budget() -> None:
+    graph = random_graph(300, 4, 900)
+    rng = np.random.default_rng(1)
+    entities, relations = rng.permutation(300), rng.permutation(4)
+    other = graph.relabel(entities, relations)
+    asked = questions(graph)
+    names = [{"e": graph.entities, "r": graph.relations}, {"e": other.entities, "r": other.relations}]
+    columns = ("e", "r", "e")
+    renamed = np.array(
+        [
+            [-1 if i < 0 else names[1][c].index(names[0][c][int(i)]) for c, i in zip(columns, row, strict=True)]
+            for row in asked
+        ]
+    )
+    one, again = (reading.best_answers(MODEL, g, q, k=3, budget=300) for g, q in ((graph, asked), (other, renamed)))
+    told, told_again = (
+        [[known[c][int(i)] for c, i in zip(columns, row, strict=True)] for row in best.triplets]
+        for known, best in zip(names, (one, again), strict=True)
+    )
+    assert told == told_again
+    np.testing.assert_allclose(one.scores, again.scores, rtol=1e-4)

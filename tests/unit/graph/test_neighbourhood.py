@@ -70,7 +70,7 @@ def test_a_hub_is_not_followed_to_all_its_neighbours() -> None:
     assert 50 < len(part.graph) <= 100
 
 
-def test_required_entities_and_seeds() -> None:
+def test_required_entities_are_there() -> None:
     graph = hubs(1, entities=2000, facts=6000)
     part = neighbourhood(graph, [0], [1], 100, also=np.array([1500, 1700]))
     assert np.isin([0, 1500, 1700], part.entities).all()
@@ -89,3 +89,42 @@ def test_adjacency_is_found_in_a_packed_graph() -> None:
     for relation in range(5):
         rows = by_relation[relations[relation] : relations[relation + 1]]
         assert np.array_equal(rows, np.flatnonzero(graph.triplets[:, 1] == relation))
+
+
+@given(st.integers(0, 2**20), st.booleans(), st.sampled_from([20, 100, 400]))
+def test_renaming_renames_the_part(seed: int, all_relations: bool, budget: int) -> None:
+    """Up to entities of equal mass at the edge of the part."""
+    graph, rng = hubs(seed), np.random.default_rng(seed)
+    entities, relations = rng.permutation(200), rng.permutation(5)
+    other = graph_of(
+        np.stack([entities[graph.triplets[:, 0]], relations[graph.triplets[:, 1]], entities[graph.triplets[:, 2]]], 1),
+        200,
+        5,
+    )
+    head, relation, _ = (int(part) for part in graph.triplets[seed % len(graph)])
+    asked, renamed = ([head], None), ([int(entities[head])], None)
+    if not all_relations:
+        asked, renamed = ([head], [relation]), ([int(entities[head])], [int(relations[relation])])
+    masses = [_mass(graph, *asked, module.TOTAL // budget // module.LOWERED**step) for step in range(module.ROUNDS)]
+    for step, mass in enumerate(masses):
+        again = _mass(other, *renamed, module.TOTAL // budget // module.LOWERED**step)
+        assert np.array_equal(mass, again[entities])
+    taken, taken_again = np.zeros((2, 200), bool)
+    taken[neighbourhood(graph, *asked, budget).entities] = True
+    taken_again[neighbourhood(other, *renamed, budget).entities] = True
+    differing = taken != taken_again[entities]
+    assert any(len(set(mass[differing])) <= 1 for mass in masses), "they have equal mass"
+
+
+def _mass(graph: KnowledgeGraph, around: list[int], relations: list[int] | None, least: int) -> np.ndarray:
+    """What every entity has after a push."""
+    starts, ends, _, _ = graph.derive(adjacency)
+    facts = module.Facts(graph._keys, graph._inverse_keys, starts, ends, graph.num_relations)
+    seeds, masses = module._start(graph, np.array(around), relations)
+    mass = np.zeros((2, graph.num_entities), np.int64)
+    mass[1, seeds] = masses
+    reached = module.push(facts, mass, seeds, least, module.KEPT)
+    assert set(np.flatnonzero(mass.sum(0))) == set(reached)
+    assert mass.sum() == masses.sum(), "no mass is lost"
+    total: np.ndarray = mass.sum(0)
+    return total
