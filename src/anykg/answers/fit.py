@@ -77,7 +77,9 @@ def fit(
     clock = Clock(60 * minutes)
     folder = None if out is None else Path(out)
     if folder is not None and (folder / MODEL_FILE).exists() and not resume:
-        raise ConfigError(f"{folder}: already holds a model; choose another folder, or resume an interrupted fit.")
+        raise ConfigError(
+            f"{folder}: already holds a model; choose another folder, or continue an interrupted fit with --resume."
+        )
     whole, _ = graph_of(graph)
     wrong = find_negatives(whole, read_negatives(negatives))
     foundation, called = model_of(model)

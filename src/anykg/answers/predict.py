@@ -219,7 +219,7 @@ def limits_of(graph: KnowledgeGraph, asked: np.ndarray, candidates: Iterable[Nam
 
 def _warnings(questions: int, skipped: int, repeated: int, unanswered: int) -> list[str]:
     counts = {
-        "could not be asked; see `skipped`": skipped,
+        "could not be asked": skipped,
         "are repeated; each is answered once": repeated,
         "have no answer": unanswered,
     }

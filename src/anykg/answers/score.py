@@ -16,6 +16,7 @@ import polars as pl
 
 from anykg.answers.calibrated import calibration_of, kept_calibration
 from anykg.answers.calibration import Calibration, Evidence, group_of
+from anykg.answers.fitted import has_seen
 from anykg.answers.inputs import ModelLike, Name, graph_of, look_up, model_of
 from anykg.answers.missing import chance_of_answer
 from anykg.answers.table import Answers, table_of
@@ -91,8 +92,13 @@ def score(
     if curve is not None:
         columns = {"score": scores, "probability": stated[TAIL], "head_probability": stated[HEAD]} | columns
     note = note_on(loaded, budget, "each fact", scorer)
-    warnings = () if note is None else (note,)
-    return table_of(loaded, triplets, columns, command="score", info=info, model=name, warnings=warnings)
+    warnings = [] if note is None else [note]
+    if known.any() and has_seen(scorer, loaded):
+        warnings.append(
+            f"The model was fitted to {known.sum():,} of these facts, so they partly prove themselves; `anykg audit` "
+            "judges known facts by the others alone."
+        )
+    return table_of(loaded, triplets, columns, command="score", info=info, model=name, warnings=tuple(warnings))
 
 
 def _probabilities(

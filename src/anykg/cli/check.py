@@ -49,7 +49,8 @@ def register(app: typer.Typer) -> None:
 def check(
     graph: GraphName,
     models: Annotated[
-        str, typer.Option(help="Models, separated by commas: shipped names, folders or hub ids.")
+        str,
+        typer.Option("--models", "--model", help="Models, separated by commas: shipped names, folders or hub ids."),
     ] = "anykg-base",
     task: Annotated[TaskName, typer.Option(help="Ask for entities or for relations.")] = TaskName.NODE,
     facts: Annotated[int | None, typer.Option(help="Facts to hide; default 500, or 100 for relations.", min=1)] = None,

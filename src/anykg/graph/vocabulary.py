@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from unicodedata import normalize
@@ -143,7 +144,8 @@ class Vocabulary(Sequence[str]):
         if len(self) > MANY:
             folded = name.casefold()
             known = [_alike(column, folded) for column in known]
-        return nearest(name, [text for column in known for text in column.drop_nulls().to_list()])
+        texts = [text for column in known for text in column.drop_nulls().to_list()]
+        return nearest(name, texts) or _by_local_name(name, texts)
 
     def _id(self, name: str) -> int | None:
         """The id of a name, by exact match."""
@@ -275,6 +277,12 @@ class Vocabulary(Sequence[str]):
         counted = pl.DataFrame({"label": self.labels, "id": np.arange(len(self))}).drop_nulls()
         single = counted.filter(pl.col("label").is_unique())
         return dict(zip(single["label"].to_list(), single["id"].to_list(), strict=True))
+
+
+def _by_local_name(name: str, texts: list[str]) -> list[str]:
+    """The IRIs whose last part is most like a name, with underscores for spaces."""
+    local = {re.split(r"[/#]", text)[-1].replace("_", " "): text for text in texts if "://" in text}
+    return [local[part] for part in nearest(name.replace("_", " "), local)]
 
 
 def _alike(column: pl.Series, folded: str) -> pl.Series:

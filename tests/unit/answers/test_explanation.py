@@ -243,7 +243,7 @@ def test_clauses_are_told_in_the_words_of_the_graph() -> None:
     knows, lives = graph.relations.index("knows"), graph.relations.index("lives_in")
     facts = np.array([[b, lives, c], [a, knows, b]])
     match = Match(parse("(E1, C2, E3) & (E3, C1, E2) => (E1, C1, E2)"), facts, support=153, body=203)
-    assert sentence(graph, match, a) == "a knows b, which lives_in c; of 203 such pairs 153 agree"
+    assert sentence(graph, match, a) == "a knows b, which lives_in c; the fact holds for 153 of 203 such pairs"
 
 
 def test_a_fact_that_two_entities_share_is_told_once() -> None:
@@ -252,4 +252,4 @@ def test_a_fact_that_two_entities_share_is_told_once() -> None:
     lives, votes = graph.relations.index("lives_in"), graph.relations.index("votes_for")
     facts = np.array([[b, votes, d], [a, lives, c], [b, lives, c]])
     match = Match(parse("(E1, C2, E3) & (E4, C2, E3) & (E4, C1, E2) => (E1, C1, E2)"), facts, support=2, body=3)
-    assert sentence(graph, match, a) == "a, like b, lives_in c, and b votes_for d; of 3 such pairs 2 agree"
+    assert sentence(graph, match, a) == "a, like b, lives_in c, and b votes_for d; the fact holds for 2 of 3 such pairs"

@@ -105,6 +105,12 @@ def test_what_was_learnt_on_the_whole_graph_is_asked_of_it(
     assert "probability" not in anykg.score(GRAPH, fact, model=mixture, budget=50).to_list()[0]
 
 
+def test_facts_that_it_was_fitted_to_are_marked(made: tuple[Mixture, Path]) -> None:
+    fact = next(iter(GRAPH.to_polars().rows()))
+    assert "partly prove themselves" in anykg.score(GRAPH, [fact], model=made[0]).warnings[0]
+    assert not anykg.score(GRAPH, [fact], model=foundation()).warnings
+
+
 def test_a_grown_graph_is_answered(made: tuple[Mixture, Path]) -> None:
     """New people and a new relation: the components that go by names step back, and nothing is NaN."""
     mixture, _ = made

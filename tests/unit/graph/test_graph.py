@@ -347,3 +347,10 @@ def test_labels_of_several_names_and_accents_written_otherwise() -> None:
     assert names.index("Zu\u0308rich") == 3
     with pytest.raises(DataError, match="'Paula' is the label of 2 entity names: 'a', 'b'; give the name"):
         names.index("Paula")
+
+
+def test_iris_are_suggested_by_their_last_part() -> None:
+    relations = Vocabulary("relation", ["http://ex.org/supplied_by", "http://ex.org/terms#member_of"])
+    assert relations.nearest("supplied by") == ["http://ex.org/supplied_by"]
+    assert relations.nearest("membr_of") == ["http://ex.org/terms#member_of"]
+    assert relations.nearest("xyz") == []

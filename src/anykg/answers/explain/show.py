@@ -93,7 +93,7 @@ def _test(explanation: Explanation) -> list[str]:
 
 
 def sentence(graph: KnowledgeGraph, match: Match, head: int) -> str:
-    """A clause in the graph's words: the facts along the path from the head, and how often such facts agree."""
+    """A clause in the graph's words: the facts along the path from the head, and how often the fact holds then."""
     text, last = "", NOBODY
     facts = _along(match.facts, head)
     while facts:
@@ -107,7 +107,7 @@ def sentence(graph: KnowledgeGraph, match: Match, head: int) -> str:
             text += f"{', and ' if text else ''}{subject} {relation} {thing}"
         last = int(fact[2])
     if match.support is not None and match.body:
-        text += f"; of {match.body:,} such pairs {match.support:,} agree"
+        text += f"; the fact holds for {match.support:,} of {match.body:,} such pairs"
     return text if match.weight is None else f"{text} ({match.weight:+.2f} to the score)"
 
 

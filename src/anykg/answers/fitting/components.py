@@ -96,7 +96,7 @@ def _complex(run: Run, seconds: float) -> LinkPredictor:
     run.parts.save_fits(run.fits)
     config = run.fits.config
     run.tell(
-        f"complex: {len(run.fits.vectors)} starts of {run.fits.epochs} passes, rank {config.rank}, "
+        f"complex: starts {len(run.fits.vectors)}, passes {run.fits.epochs}, rank {config.rank}, "
         f"N3 {config.regularisation:g}, relation loss {config.relation_loss:g}"
     )
     return run.fits.model(run.rest)

@@ -68,8 +68,11 @@ def ask_entities(run: Run, encoded: dict[str, Any], seconds: float) -> tuple[lis
         costs.pop("zero-shot")
     for name in ("zero-shot", "adapted"):
         if name in costs and sum(costs.values()) * FEWEST_QUESTIONS / 2 > TOO_SLOW * seconds:
+            needed = sum(costs.values()) * FEWEST_QUESTIONS / 2
+            costs.pop(name)
             run.tell(
-                f"{name}: left out, because a question takes {costs.pop(name) / 2:.1f} s; allow more minutes for it"
+                f"{name}: left out, because {FEWEST_QUESTIONS} questions to all components would take {needed:.1f} s "
+                f"and there are {seconds:.1f} s for them; allow more minutes for it"
             )
     count = int(np.clip(seconds / sum(costs.values()), FEWEST_QUESTIONS // 2, MOST_QUESTIONS // 2))
     return list(costs), put(facts[:count], list(costs))
