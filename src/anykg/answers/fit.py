@@ -83,6 +83,12 @@ def fit(
     whole, _ = graph_of(graph)
     wrong = find_negatives(whole, read_negatives(negatives))
     foundation, called = model_of(model)
+    if isinstance(foundation, Mixture):
+        raise SettingError(
+            "model",
+            f"expected a model that was trained on other graphs, found the mix {called}; "
+            "rules and weights are what fit itself adds",
+        )
     rest, hidden = hide_together(whole, SHARE, seed)
     if len(hidden) < FEWEST:
         raise DataError(

@@ -167,3 +167,5 @@ def test_what_cannot_be_fitted_is_refused() -> None:
         fit(named("a r b", "c s d"), model=foundation())
     with pytest.raises(ConfigError, match="minutes"):
         fit(GRAPH, minutes=0, model=foundation())
+    with pytest.raises(ConfigError, match="found the mix"):
+        fit(GRAPH, model="anykg-base+rules")
