@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from anykg.cli import main
 from anykg.cli.main import app, message_of
 from anykg.errors import InputError
 from anykg.io.catalog import find, get_dataset
@@ -215,3 +216,13 @@ def test_evaluate_draws_relations_with_replacement(facts: Path, tmp_path: Path) 
     call("evaluate", "random", facts, "--task", "relation", "--protocol", "paper-ingram", "--distinct", "--out", out)
     assert json.loads(out.read_text())["summary"]["protocol"]["relations"] == "distinct-if-possible"
     assert "--replacement" in errors("evaluate", "random", facts, "--replacement")
+
+
+def test_only_the_named_command_is_prepared() -> None:
+    only = main._only_named(main.app, ["--quiet", "predict", "atlas"])
+    assert [command.name for command in only.registered_commands] == ["predict"]
+    assert not only.registered_groups
+    assert [group.name for group in main._only_named(main.app, ["data", "list"]).registered_groups] == ["data"]
+    for arguments in ([], ["--help"], ["predct"]):
+        assert main._only_named(main.app, arguments) is main.app, "help and suggestions need all of them"
+    assert len(main.app.registered_commands) > 10
