@@ -67,8 +67,12 @@ def log(folder: Path) -> list[dict[str, float]]:
 
 @pytest.mark.slow
 def test_two_processes_have_the_losses_of_one(tmp_path: Path) -> None:
-    subprocess.run([sys.executable, *command(tmp_path, "one", "--epochs", "2")], check=True, capture_output=True)
-    subprocess.run(together(command(tmp_path, "two", "--epochs", "2")), check=True, capture_output=True)
+    for arguments in (
+        [sys.executable, *command(tmp_path, "one", "--epochs", "2")],
+        together(command(tmp_path, "two", "--epochs", "2")),
+    ):
+        run = subprocess.run(arguments, check=False, capture_output=True, text=True)
+        assert run.returncode == 0, run.stderr
     one, two = ([line["loss"] for line in log(tmp_path / name)] for name in ("one", "two"))
     assert two == pytest.approx(one, rel=1e-4)
     assert len(one) == 2
