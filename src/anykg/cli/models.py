@@ -44,7 +44,7 @@ def models(
     from anykg.errors import ConfigError
     from anykg.models.recipe import Recipe
     from anykg.models.registry import MODELS
-    from anykg.models.store import folder_of, read_description, shipped
+    from anykg.models.store import WITH_RULES, folder_of, read_description, shipped
     from anykg.settings import describe
 
     console = Console()
@@ -62,6 +62,8 @@ def models(
         trained = Table("trained models, ready to use", box=None)
         for folder in shipped():
             trained.add_row(folder)
+            if "rule_weights" in read_description(folder_of(folder)):
+                trained.add_row(f"{folder}{WITH_RULES}")
         console.print(trained)
         return
     if name in shipped():

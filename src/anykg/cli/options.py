@@ -10,7 +10,12 @@ import typer
 from anykg.cli.output import RowFormat, TextFormat
 
 GraphName = Annotated[str, typer.Argument(help="A file of triples, or the name of a dataset.")]
-ModelName = Annotated[str, typer.Option(help="A shipped model, the folder of a trained one, or a hub id.")]
+ModelName = Annotated[
+    str,
+    typer.Option(
+        help="A shipped model, the folder of a trained one, or a hub id; anykg-base+rules adds rules of the graph."
+    ),
+]
 Device = Annotated[str, typer.Option(help="Where to compute: cpu, cuda, cuda:1, mps.")]
 DataDir = Annotated[Path | None, typer.Option(help="Folder of datasets, searched before $ANYKG_DATA and the cache.")]
 Trust = Annotated[
