@@ -9,6 +9,7 @@ and are ranked, tied, behind all others. Questions about the same entities share
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -68,11 +69,23 @@ def neighbourhoods(
     groups, which = np.unique(ends, axis=0, return_inverse=True)
     order = np.argsort(which.reshape(-1), kind="stable")
     bounds = np.searchsorted(which.reshape(-1)[order], np.arange(len(groups) + 1))
-    for entities, first, end in zip(groups, bounds[:-1], bounds[1:], strict=True):
-        rows = order[first:end]
+
+    def part(index: int) -> tuple[np.ndarray, Neighbourhood]:
+        entities, rows = groups[index], order[bounds[index] : bounds[index + 1]]
         relations = triplets[rows, RELATION]
         asked = None if (relations < 0).any() else relations
-        yield rows, neighbourhood(graph, entities[entities >= 0], asked, budget, also=also)
+        return rows, neighbourhood(graph, entities[entities >= 0], asked, budget, also=also)
+
+    if len(groups) == 1:
+        yield part(0)
+        return
+    with ThreadPoolExecutor(1) as pool:  # the next part is chosen while the model reads this one
+        following = pool.submit(part, 0)
+        for index in range(len(groups)):
+            current = following.result()
+            if index + 1 < len(groups):
+                following = pool.submit(part, index + 1)
+            yield current
 
 
 def best_answers(

@@ -18,7 +18,7 @@ class Facts(NamedTuple):
     num_relations: int
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _group_end(keys: np.ndarray, first: int, end: int, bound: int) -> int:
     """The first position from `first` on, before `end`, whose key is `bound` or more; near ones are found first."""
     step = 1
@@ -37,7 +37,7 @@ def _group_end(keys: np.ndarray, first: int, end: int, bound: int) -> int:
     return high
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _appended(items: np.ndarray, size: int, item: int) -> np.ndarray:
     """A list with an item at `size`; twice as long if it was full."""
     if size == len(items):
@@ -46,7 +46,7 @@ def _appended(items: np.ndarray, size: int, item: int) -> np.ndarray:
     return items
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def push(facts, mass, seeds, least, kept):  # type: ignore[no-untyped-def]
     """Pass mass on, at least `least` along a fact, until no entity can; return the entities that have some.
 
@@ -100,7 +100,7 @@ def push(facts, mass, seeds, least, kept):  # type: ignore[no-untyped-def]
     return reached[:num_reached]
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _num_groups(facts, entity, most):  # type: ignore[no-untyped-def]
     """In how many relations, by direction, an entity has facts; -1 for more than `most`."""
     count = len(facts.starts) - 1
@@ -116,7 +116,7 @@ def _num_groups(facts, entity, most):  # type: ignore[no-untyped-def]
     return groups
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def induced(facts, positions, near, hub):  # type: ignore[no-untyped-def]
     """The facts between entities `near`: their rows, and the later position of each fact's two entities.
 
