@@ -138,7 +138,8 @@ def ask(
 
 def pooled(parts: Sequence[Scored]) -> Scored:
     """Questions of several parts, or of several graphs, as one; those with fewer candidates are filled up."""
-    rejected = [part.rejected for part in parts if part.rejected is not None]
+    nothing_rejected = all(part.rejected is None for part in parts)
+    rejected = [torch.zeros_like(part.also_right) if part.rejected is None else part.rejected for part in parts]
     return Scored(
         np.concatenate([part.questions for part in parts]),
         _padded([part.candidates for part in parts], 0),
@@ -147,7 +148,7 @@ def pooled(parts: Sequence[Scored]) -> Scored:
         _padded([part.also_right for part in parts], False),
         np.concatenate([part.ranks for part in parts]),
         np.concatenate([part.known for part in parts]),
-        _padded(rejected, False) if rejected else None,
+        None if nothing_rejected else _padded(rejected, False),
     )
 
 

@@ -138,18 +138,24 @@ def judged(
 def exclusive(graph: KnowledgeGraph, facts: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
     """Probabilities [F] of proposed facts [F, 3], given that a functional relation has one answer to a question.
 
-    Proposals that answer the same question exclude each other, though each was judged alone, and a known answer leaves
-    only the share of entities with more than one.
+    Proposals that answer the same question exclude each other, though each was judged alone: together they cannot be
+    more probable than 1, or, if there is a known answer, than the share of entities with more than one. Where they are,
+    that is divided in proportion to their odds.
     """
-    heads, relations, tails = facts.T
+    heads, relations, tails = facts.T.astype(np.int64)
     shares, r = graph.derive(functional_shares), graph.num_relations
+    probabilities = probabilities.copy()
     for start, kind in ((heads, relations), (tails, relations + r)):
-        odds = np.exp(_log_odds(probabilities))
-        _, question = np.unique(start * 2 * r + kind, return_inverse=True)
-        one_of_them = odds / (1 + np.bincount(question.reshape(-1), odds)[question.reshape(-1)])
-        answered = np.diff(graph.answers(start, kind).offsets) > 0
-        limited = one_of_them * np.where(answered, 1 - shares[kind], 1.0)
-        probabilities = np.where(shares[kind] > 0, np.minimum(limited, probabilities), probabilities)
+        rows = np.flatnonzero(shares[kind] > 0)
+        questions, which = np.unique(start[rows] * 2 * r + kind[rows], return_inverse=True)
+        which = which.reshape(-1)
+        entities, kinds = np.divmod(questions, 2 * r)
+        answered = np.diff(graph.answers(entities, kinds).offsets) > 0
+        most = np.where(answered, 1 - shares[kinds], 1.0)
+        odds = np.exp(_log_odds(probabilities[rows]))
+        divided = (most / np.bincount(which, odds))[which] * odds
+        too_much = (np.bincount(which, probabilities[rows]) > most)[which]
+        probabilities[rows] = np.where(too_much, np.minimum(divided, probabilities[rows]), probabilities[rows])
     return probabilities
 
 

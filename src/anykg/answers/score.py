@@ -95,8 +95,8 @@ def score(
     warnings = [] if note is None else [note]
     if known.any() and has_seen(scorer, loaded):
         warnings.append(
-            f"The model was fitted to {known.sum():,} of these facts, so they partly prove themselves; `anykg audit` "
-            "judges known facts by the others alone."
+            f"The model may have been fitted to {known.sum():,} of these facts, which then partly prove themselves; "
+            "`anykg audit` judges known facts by the others alone."
         )
     return table_of(loaded, triplets, columns, command="score", info=info, model=name, warnings=tuple(warnings))
 

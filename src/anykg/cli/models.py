@@ -66,7 +66,7 @@ def models(
                 trained.add_row(f"{folder}{WITH_RULES}")
         console.print(trained)
         return
-    if name in shipped():
+    if name.removesuffix(WITH_RULES) in shipped():
         console.print_json(data=read_description(folder_of(name)))
         return
     model = MODELS.load(name, trust=trust)

@@ -106,6 +106,7 @@ def best_answers(
         return ranking.best_answers(
             model, graph, questions, k=k, known=known, limits=limits, encoded=encoded, progress=progress
         )
+    model = graph.derive(_fixed, model)
     distinct = deduplicate(questions)
     parts: list[Best] = []
     done = 0
@@ -153,6 +154,7 @@ def rank_facts(
         return ranking.rank_facts(
             model, graph, facts, column, known=known, encoded=encoded, best=best, standing=standing, progress=progress
         )
+    model = graph.derive(_fixed, model)
     distinct = deduplicate(questions_about(facts, column))
     ranks, scores = np.zeros((len(facts), 3), np.int64), np.zeros(len(facts), np.float32)
     stand = np.zeros((len(facts), len(Standing._fields)), np.float32)
@@ -187,6 +189,11 @@ def rank_facts(
     leading, following, totals, second, answered = stand.T
     where = Standing(leading, following, totals, second, answered.astype(np.int64)) if standing else None
     return Ranked(Ranks(*ranks.T), scores, distinct.which, ranking.joined(tops) if best else None, where)
+
+
+def _fixed(graph: KnowledgeGraph, model: LinkPredictor) -> LinkPredictor:
+    """The model for parts of a graph: what it learns from a graph is learnt from the whole, once."""
+    return model.fixed_to(graph)
 
 
 def _answered(graph: KnowledgeGraph, questions: np.ndarray, column: int) -> np.ndarray:

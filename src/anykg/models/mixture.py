@@ -294,7 +294,7 @@ def with_rules(model: LinkPredictor, kind: str, entities: Sequence[float], relat
     parts = Component("zero-shot", kind, asdict(model.config)), Component("rules", "rulebook")
     mixture = Mixture(MixtureConfig(parts))
     mixture.components[0] = model
-    mixture.typical = mixture.fallback = torch.tensor(entities)
+    mixture.typical, mixture.fallback = torch.tensor(entities), torch.tensor(entities)
     mixture.relation_weights = torch.tensor(relations)
     return mixture
 

@@ -48,7 +48,7 @@ def load_model(name_or_folder: Path | str, *, trust: bool = False) -> LinkPredic
     A model class that is neither built in nor registered by an installed package, or a config that names code, is
     imported only with `trust`: importing runs it.
     """
-    if str(name_or_folder).endswith(WITH_RULES):
+    if _is_with_rules(name_or_folder):
         return _with_rules(str(name_or_folder), trust)
     if str(name_or_folder) in MODELS and not Path(name_or_folder).exists():
         return _untrained(str(name_or_folder))
@@ -82,15 +82,24 @@ def _with_rules(name: str, trust: bool) -> LinkPredictor:
     """A model mixed with rules, by the weights in its description."""
     from anykg.models.mixture import with_rules
 
-    model = load_model(name.removesuffix(WITH_RULES), trust=trust)
-    described = read_description(folder_of(name)) if folder_of(name).is_dir() else {}
+    base = name.removesuffix(WITH_RULES)
+    folder = None if base in MODELS and not Path(base).exists() else folder_of(base)
+    described = {} if folder is None else read_description(folder)
     weights = described.get("rule_weights")
-    if weights is None:
+    if folder is None or weights is None:
         raise CheckpointError(
             f"{name}: the description of this model has no weights for mixing it with rules (rule_weights); "
             f"{DEFAULT_MODEL}{WITH_RULES} has them, and `anykg fit` learns them for one graph."
         )
-    mixed = with_rules(model, described["model"], **weights)
+    try:
+        entities, relations = ([float(value) for value in weights[kind]] for kind in ("entities", "relations"))
+        if len(entities) != 2 or len(relations) != 2:
+            raise ValueError(f"found {len(entities)} and {len(relations)} weights")
+    except (KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(
+            f"{folder / MODEL_FILE}: expected rule_weights with two numbers for entities and for relations ({error!r})."
+        ) from error
+    mixed = with_rules(load_model(folder, trust=trust), described["model"], entities, relations)
     mixed.loaded_as = name
     return mixed.eval()
 
@@ -106,9 +115,16 @@ def _untrained(name: str) -> LinkPredictor:
     return model.eval()
 
 
+def _is_with_rules(name_or_folder: Path | str) -> bool:
+    """Whether a name asks for rules, and is not that of a folder."""
+    return str(name_or_folder).endswith(WITH_RULES) and not Path(name_or_folder).expanduser().exists()
+
+
 def folder_of(name_or_folder: Path | str) -> Path:
     """The folder of a model given by its folder, a shipped name, or a hub id, which is downloaded."""
-    name = str(name_or_folder).removesuffix(WITH_RULES)
+    name = str(name_or_folder)
+    if _is_with_rules(name_or_folder):
+        name = name.removesuffix(WITH_RULES)
     if name in shipped():
         return Path(str(SHIPPED)) / name
     folder = Path(name).expanduser()

@@ -128,7 +128,9 @@ def test_proposals_of_a_functional_relation_exclude_each_other() -> None:
     assert limited.sum() < 0.05, "p0 has a home already"
     free = graph.without(np.array([[ids["p0"], 0, ids["c0"]]]))
     shared = exclusive(free, asked, np.array([0.9, 0.8]))
-    np.testing.assert_allclose(shared, [9 / 14, 4 / 14], atol=1e-6)
+    np.testing.assert_allclose(shared, [9 / 13, 4 / 13], atol=1e-6)
+    possible = np.array([0.5, 0.3])
+    np.testing.assert_allclose(exclusive(free, asked, possible), possible)
     alone = exclusive(free, asked[:1], np.array([0.9]))
     np.testing.assert_allclose(alone, [0.9], atol=1e-6)
 

@@ -1,15 +1,21 @@
 """`NAME+rules`: a trained model mixed with rules that are mined on the graph it is asked about."""
 
+from pathlib import Path
+from shutil import copytree
+
+import numpy as np
 import pytest
 import torch
 
 from anykg.answers.explained import explain
+from anykg.answers.work import _loaded, _saved
 from anykg.errors import CheckpointError
+from anykg.evaluation.reading import best_answers
 from anykg.evaluation.symmetry import verify
 from anykg.models import rulebook
 from anykg.models.mixture import Mixture
 from anykg.models.rulebook import Rulebook
-from anykg.models.store import load_model
+from anykg.models.store import folder_of, load_model
 from anykg.rules.named import mine_named
 from graphs import random_graph
 
@@ -57,6 +63,31 @@ def test_explanations_mine_once(model: Mixture, monkeypatch: pytest.MonkeyPatch)
     assert len(mined) == 1
 
 
+@torch.no_grad()
+def test_saved_for_a_cluster_it_scores_alike(model: Mixture) -> None:
+    loaded = _loaded(_saved(model))
+    triplets = torch.from_numpy(GRAPH.triplets[:20].astype("int64"))
+    ours, theirs = (one.score_triplets(one.encode(GRAPH), triplets) for one in (model, loaded))
+    assert torch.equal(ours, theirs)
+
+
+def test_parts_of_a_graph_share_its_rules(model: Mixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, mined = random_graph(60, 4, 400), []
+    monkeypatch.setattr(rulebook, "mine_named", lambda *args, **how: mined.append(1) or mine_named(*args, **how))
+    questions = np.array([[head, 0, -1] for head in range(6)])
+    best_answers(model, graph, questions, budget=50)
+    best_answers(model, graph, questions, budget=50)
+    assert len(mined) == 1
+
+
+def test_a_folder_may_be_called_so(tmp_path: Path) -> None:
+    folder = tmp_path / "mine+rules"
+    copytree(folder_of("anykg-small"), folder)
+    assert not isinstance(load_model(folder), Mixture)
+
+
 def test_a_model_without_weights_for_rules_says_so() -> None:
     with pytest.raises(CheckpointError, match="no weights for mixing it with rules"):
         load_model("anykg-small+rules")
+    with pytest.raises(CheckpointError, match="no weights for mixing it with rules"):
+        load_model("popularity+rules")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import tempfile
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,12 +17,12 @@ import numpy as np
 
 from anykg.answers.fitting.components import FITTED, add, begin, fit_component
 from anykg.answers.fitting.parts import FOLDER, Parts
-from anykg.answers.fitting.run import SHARE, Clock, Run
+from anykg.answers.fitting.run import SHARE, STAGES, Clock, Run
 from anykg.answers.hidden import hide_together
 from anykg.answers.work import Arrays, Subject, results
 from anykg.cluster import Cluster
 
-TOLD = "told"
+MESSAGES, SECONDS = "messages", "seconds"
 
 
 class Common(NamedTuple):
@@ -34,35 +35,36 @@ class Common(NamedTuple):
 def fit_components(run: Run, cluster: Cluster) -> None:
     """As `components.fit_components`, on a cluster."""
     waiting = begin(run)
-    seconds = run.clock.take(*FITTED) / math.ceil(len(FITTED) / cluster.slots)
-    tasks = [(name, seconds) for name in waiting]
-    if not tasks:
+    seconds = run.clock.take(*FITTED)
+    if not waiting:
         return
+    seconds /= math.ceil(len(waiting) / cluster.slots)
     run.tell(f"{', '.join(waiting)}: {seconds:.0f} s each, on {cluster.slots} workers")
-    found = results(
+    fitted = results(
         fit_on_worker,
         Subject(run.graph, run.foundation),
-        tasks,
+        [(name, seconds) for name in waiting],
         common=Common(run.seed, run.parts.made_for),
         cluster=cluster,
     )
     try:
-        for name, files in zip(waiting, found, strict=True):
-            for text in files.pop(TOLD):
+        for name, files in zip(waiting, fitted, strict=True):
+            for text in files.pop(MESSAGES):
                 run.tell(str(text))
-            _receive(run, name, files, seconds)
+            _receive(run, name, files)
             run.report()
     except KeyboardInterrupt:
         run.interrupt()
 
 
 def fit_on_worker(subject: Subject, common: Common, name: str, seconds: float) -> Arrays:
-    """Fit a component, in a worker: the content of its files by path, and the sentences that were told."""
+    """Fit a component, in a worker: the content of its files by path, its messages, and the seconds it took."""
     rest, hidden = hide_together(subject.graph, SHARE, common.seed)
-    told: list[str] = []
+    messages: list[str] = []
+    started = time.monotonic()
     with tempfile.TemporaryDirectory() as temporary:
         parts = Parts(Path(temporary), common.made_for, resume=False)
-        run = Run(subject.graph, rest, hidden, subject.model, Clock(seconds), common.seed, parts, told.append)
+        run = Run(subject.graph, rest, hidden, subject.model, Clock(seconds), common.seed, parts, messages.append)
         fit_component(run, name, seconds)
         folder = Path(temporary) / FOLDER
         files = {
@@ -70,11 +72,16 @@ def fit_on_worker(subject: Subject, common: Common, name: str, seconds: float) -
             for path in folder.rglob("*")
             if path.is_file()
         }
-    return files | {TOLD: np.array(told, dtype=np.str_)}
+    seconds = np.float64(time.monotonic() - started)
+    return files | {MESSAGES: np.array(messages, dtype=np.str_), SECONDS: np.asarray(seconds)}
 
 
-def _receive(run: Run, name: str, files: Arrays, seconds: float) -> None:
-    """Add the component that a worker's files hold, if it made one."""
+def _receive(run: Run, name: str, files: Arrays) -> None:
+    """Add the component that a worker's files hold, if it made one.
+
+    Fitting again to all facts happens here, so what counts is at most the time the component would have had here.
+    """
+    took = min(float(files.pop(SECONDS)), STAGES[name] * run.clock.seconds)
     with tempfile.TemporaryDirectory() as temporary:
         for path, content in files.items():
             file = Path(temporary) / FOLDER / path
@@ -84,7 +91,7 @@ def _receive(run: Run, name: str, files: Arrays, seconds: float) -> None:
         model = parts.load(name)
         if model is not None:
             fits = parts.load_fits() if name == "complex" else None
-            add(run, name, model, fits, seconds)
+            add(run, name, model, fits, took)
             run.parts.save(name, model)
             if fits is not None:
                 run.parts.save_fits(fits)
