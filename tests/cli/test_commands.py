@@ -154,6 +154,7 @@ def test_plausible_mistakes(facts: Path, tmp_path: Path) -> None:
     assert "nothing to train" in errors("train", "random", facts, "--out", tmp_path / "r", "--epochs", "1")
     assert "subclass of anykg.LinkPredictor" in errors("verify", "os:path")
     assert "It holds." in call("verify", "anykg-small")
+    assert "It holds." in call("verify", "anykg-base+rules")
 
 
 def test_a_mean_of_nothing_is_null(facts: Path) -> None:

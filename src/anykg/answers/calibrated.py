@@ -33,10 +33,7 @@ def calibration_of(
 
     A model made by `fit` brings one for the whole graph, and what it learnt cannot be asked again within a budget.
     """
-    if calibration_cache.own(model, task) is not None and budget_of(graph, budget, model) is not None:
-        raise SettingError(
-            "budget", "probabilities of a model made by fit hold for the whole graph; use 0, or ask for scores"
-        )
+    refuse_parts(model, graph, task, budget)
     kept = kept_calibration(model, graph, task, budget)
     if kept is not None:
         return kept
@@ -47,6 +44,14 @@ def calibration_of(
     return check(
         graph, model=model, task=task, floors=False, budget=budget, cluster=cluster, progress=progress
     ).calibration
+
+
+def refuse_parts(model: LinkPredictor, graph: KnowledgeGraph, task: Target, budget: int | None) -> None:
+    """Raise if the model's own calibration, for the whole graph, would be used on parts of it."""
+    if calibration_cache.own(model, task) is not None and budget_of(graph, budget, model) is not None:
+        raise SettingError(
+            "budget", "probabilities of a model made by fit hold for the whole graph; use 0, or ask for scores"
+        )
 
 
 def kept_calibration(

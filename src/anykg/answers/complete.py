@@ -25,7 +25,7 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from anykg.answers.calibrated import calibration_of, kept_calibration
+from anykg.answers.calibrated import calibration_of, kept_calibration, refuse_parts
 from anykg.answers.calibration import Calibration
 from anykg.answers.calibration_cache import digest_of
 from anykg.answers.fitted import has_seen
@@ -231,6 +231,7 @@ def _judging(
     model, graph = subject.model, subject.graph
     kept = None
     if calibrated:
+        refuse_parts(model, graph, "node", subject.budget)
         kept = kept_calibration(model, graph, "node", subject.budget)
         if kept is None and has_seen(model, graph):
             raise InputError(

@@ -7,14 +7,15 @@ from typing import Annotated
 
 import typer
 
-from anykg.cli.options import ClusterAddress, DataDir, GraphName, ModelName, Trust
+from anykg.cli.options import ClusterAddress, DataDir, GraphName, TrainedModel, Trust
 from anykg.cli.reading import Reading, takes_reading
 
 EXAMPLES = """
 Fit a model to your graph in minutes: train several kinds and learn how to mix them.
 
-The foundation model as it is and adapted to the graph, ComplEx, rules, the graph's schema, popularity and PageRank are
-mixed by how well they find hidden facts. The table shows what each of them finds. Ctrl-C mixes what is finished.
+It mixes a shipped model (as it is, and adapted to the graph), ComplEx, rules, the graph's schema, popularity and
+PageRank, and learns the weights from hidden facts. A table shows how well each of them does. Ctrl-C mixes what is
+finished.
 
 Examples:
 
@@ -36,7 +37,7 @@ def fit(
     graph: GraphName,
     out: Annotated[Path, typer.Option(help="The folder to write to.")],
     minutes: Annotated[float, typer.Option(help="Time limit; small graphs finish earlier.")] = 2.0,
-    model: ModelName = "anykg-base",
+    model: TrainedModel = "anykg-base",
     seed: Annotated[int, typer.Option(help="Seeds everything random.")] = 0,
     resume: Annotated[bool, typer.Option("--resume", help="Keep what an interrupted fit has finished.")] = False,
     negatives: Annotated[

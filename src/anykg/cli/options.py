@@ -10,6 +10,7 @@ import typer
 from anykg.cli.output import RowFormat, TextFormat
 
 GraphName = Annotated[str, typer.Argument(help="A file of triples, or the name of a dataset.")]
+TrainedModel = Annotated[str, typer.Option(help="A shipped model, the folder of a trained one, or a hub id.")]
 ModelName = Annotated[
     str,
     typer.Option(

@@ -87,11 +87,11 @@ def _verify_model(
     from anykg.evaluation.symmetry import verify as run
     from anykg.io.catalog import load_graph
     from anykg.models.registry import MODELS
-    from anykg.models.store import load_model, shipped
+    from anykg.models.store import WITH_RULES, load_model, shipped
     from anykg.seeds import derive
 
     graph = load_graph(dataset, data_dir, **reading)
-    if Path(model).is_dir() or model in shipped():
+    if Path(model).is_dir() or model.removesuffix(WITH_RULES) in shipped():
         tested = load_model(model, trust=trust)
     else:
         torch.manual_seed(derive(seed, "weights"))

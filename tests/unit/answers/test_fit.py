@@ -99,6 +99,8 @@ def test_what_was_learnt_on_the_whole_graph_is_asked_of_it(
     assert whole.to_list() == anykg.predict(GRAPH, **question, calibrated=True, budget=0).to_list()
     with pytest.raises(SettingError, match="whole graph"):
         anykg.predict(GRAPH, **question, calibrated=True, budget=50)
+    with pytest.raises(SettingError, match="whole graph"):
+        anykg.complete(GRAPH, model=mixture, budget=50)
     assert "Answered from" in anykg.predict(GRAPH, **question, budget=50).warnings[0]
     fact = [("person 7", DEPARTMENT_OF, "Finance")]
     assert "probability" in anykg.score(GRAPH, fact, model=mixture).to_list()[0]
