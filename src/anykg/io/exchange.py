@@ -72,7 +72,7 @@ def from_polars(frame: Any, **reading: Any) -> KnowledgeGraph:
     if names.table.is_empty():
         raise DataError("The frame has no facts: every row has a blank field or was left out.")
     if names.left_out.get(BLANK):
-        logger.warning("The frame: left out %d rows with a blank field.", names.left_out[BLANK])
+        logger.warning("The frame: rows with a blank field left out: %d.", names.left_out[BLANK])
     for note in names.notes:
         logger.warning("The frame: %s.", note)
     graph = KnowledgeGraph.from_polars(names.table)

@@ -101,7 +101,7 @@ def read_graph(source: Path | str, **reading: Unpack[Reading]) -> KnowledgeGraph
     See `read_with_report` for `reading`.
     """
     graph, report = read_with_report(source, **reading)
-    skipped = [f"left out {report.left_out[what]:,} {what}" for what in NOTEWORTHY if report.left_out.get(what)]
+    skipped = [f"{what} left out: {report.left_out[what]:,}" for what in NOTEWORTHY if report.left_out.get(what)]
     for note in (*report.notes, *skipped):
         logger.warning("%s: %s.", report.path, note)
     return graph
