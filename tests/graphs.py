@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from anykg.graph.graph import KnowledgeGraph
 from anykg.graph.vocabulary import Vocabulary
+from anykg.models.nbf.edges import RelationalEdges
 
 
 def random_graph(entities: int, relations: int, triplets: int, seed: int = 0) -> KnowledgeGraph:
@@ -23,6 +24,18 @@ def random_graph(entities: int, relations: int, triplets: int, seed: int = 0) ->
         Vocabulary("entity", [f"e{i}" for i in range(entities)]),
         Vocabulary("relation", [f"r{i}" for i in range(relations)]),
     )
+
+
+def edges_of(rows: object, nodes: int, relations: int) -> RelationalEdges:
+    """The edges (receiver, relation, sender) of a network."""
+    return RelationalEdges(np.array(rows, np.int32).reshape(-1, 3), nodes, relations)
+
+
+def random_edges(nodes: int, relations: int, count: int, seed: int) -> RelationalEdges:
+    """Uniform edges; the last two nodes are isolated."""
+    random = np.random.default_rng(seed)
+    columns = [random.integers(size, size=count) for size in (max(nodes - 2, 1), relations, max(nodes - 2, 1))]
+    return edges_of(np.stack(columns, axis=1), nodes, relations)
 
 
 @st.composite

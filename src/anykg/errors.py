@@ -56,16 +56,30 @@ class CheckpointError(InputError):
 
 
 class UnknownName(InputError):
-    """A name that does not exist, with the closest ones that do; `others` counts further unknown names."""
+    """A name that does not exist, with the closest ones that do; `others` counts further unknown names.
 
-    def __init__(self, kind: str, name: str, near: Sequence[str] = (), others: int = 0) -> None:
+    `where` says where it was given, such as the line of a file; `note` is a further sentence.
+    """
+
+    def __init__(
+        self, kind: str, name: str, near: Sequence[str] = (), others: int = 0, where: str = "", note: str = ""
+    ) -> None:
         hint = f" Did you mean {' or '.join(repr(n) for n in near)}?" if near else ""
         more = f" {others:,} more of the names given {'is' if others == 1 else 'are'} unknown." if others else ""
-        super().__init__(f"There is no {kind} named {name!r}.{hint}{more}")
-        self.kind, self.name, self.near, self.others = kind, name, list(near), others
+        before = f"{where}: " if where else ""
+        after = f" {note}" if note else ""
+        super().__init__(f"{before}There is no {kind} named {name!r}.{hint}{after}{more}")
+        self.kind, self.name, self.near, self.others, self.where, self.note = (
+            kind,
+            name,
+            list(near),
+            others,
+            where,
+            note,
+        )
 
-    def __reduce__(self) -> tuple[type[UnknownName], tuple[str, str, list[str], int]]:
-        return type(self), (self.kind, self.name, self.near, self.others)
+    def __reduce__(self) -> tuple[type[UnknownName], tuple[str, str, list[str], int, str, str]]:
+        return type(self), (self.kind, self.name, self.near, self.others, self.where, self.note)
 
 
 def nearest(name: str, names: Iterable[str], count: int = 3) -> list[str]:

@@ -7,6 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from anykg.cli.main import app
+from anykg.cli.wording import as_typed
 from anykg.errors import InputError
 
 COUPLES = "".join(
@@ -102,3 +103,4 @@ def test_too_many_relations_are_refused_in_one_sentence(tmp_path: Path) -> None:
     error = CliRunner().invoke(app, ["rules", "mine", str(path), "--nulls", "0"]).exception
     assert isinstance(error, InputError)
     assert "60,000 relations needs about" in str(error)
+    assert "use --seconds 60 to sample rules" in as_typed(str(error))

@@ -1,19 +1,21 @@
 """Find known facts that the rest of the graph contradicts.
 
-Every fact is hidden once and judged by the others (`answers.plausibility`). The least plausible ones are listed with a
-reason: a property of the relation that the fact violates (`graph.schema`), an entity of an unusual kind, or a low rank
-among the answers that the rest of the graph predicts; and with the answer that was expected instead.
+Every fact is hidden once and judged by the others (`answers.plausibility`). Those below a plausibility are listed, the
+least plausible first, each with a reason: a property of the relation that the fact violates (`graph.schema`), an entity
+of an unusual kind, or the answer that was expected instead, with the rule of the graph that speaks most for it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
+from anykg.answers.explain.matches import Match, matches
+from anykg.answers.explain.show import sentence
 from anykg.answers.inputs import Name, graph_of, look_up
 from anykg.answers.plausibility import NO_BETTER, Effort, Plausibility, plausibility
 from anykg.answers.results import SHOWN_ROWS, Result, table_of_frame
@@ -43,6 +45,17 @@ RARE_KIND = 0.05
 """Share of the entities at an end below which a kind is unusual there."""
 FAR_DOWN = 10
 """Rank beyond which an answer is unexpected, if there is another reason too."""
+DOUBTFUL = 0.5
+"""Plausibility below which a fact is listed by default."""
+LISTED, FEW, MOST = 0.02, 10, 100
+"""By default this share of the facts is listed, within these bounds."""
+RULES = 10
+"""Rules that are looked at for a reason."""
+SMALL = 50_000
+"""Facts of a graph in which rules of three steps are found in a moment; otherwise they have two."""
+FEWEST_PAIRS, LEAST_SHARE, TIMES = 4, 0.1, 2.0
+"""A rule is a reason from this many pairs and this share of agreeing ones on, and if that share is so many times that
+of any rule for the fact itself."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -53,25 +66,47 @@ class Audit(Result):
     log_odds: np.ndarray
     """The plausibility of all facts of the graph, in its order."""
     seconds: float
+    below: float = DOUBTFUL
+    """Facts of at least this plausibility are not listed."""
+    doubtful: int = 0
+    """How many facts are below."""
+    considered: int = 0
+    """How many facts could be listed: all, or those of some relations."""
 
     def to_polars(self) -> pl.DataFrame:
         """Return head, relation, tail, plausibility, tail_rank, head_rank, expected_tail, expected_head, reason."""
         return self.frame
 
     def summary(self) -> dict[str, Any]:
-        """Return how many facts were judged."""
-        return {"judged": len(self.log_odds), "seconds": self.seconds}
+        """Return how many facts were judged, and how many of them are below which plausibility."""
+        judged = {"judged": self.considered, "max_plausibility": self.below, "doubtful": self.doubtful}
+        return judged | {"seconds": self.seconds}
+
+    @property
+    def sentence(self) -> str:
+        """How many facts are doubtful, and how many of them are listed."""
+        are = "is" if self.doubtful == 1 else "are"
+        text = f"{self.doubtful:,} of {self.considered:,} facts {are} less plausible than {self.below:g}"
+        if len(self.frame) == self.doubtful:
+            return f"{text}."
+        listed = "the least plausible is" if len(self.frame) == 1 else f"the {len(self.frame):,} least plausible are"
+        return f"{text}; {listed} listed."
 
     def renderables(self) -> list[RenderableType]:
-        """Return a table of the facts and the reasons."""
+        """Return a table of the facts and the reasons, and how many facts are doubtful."""
+        from rich.text import Text
+
         shown = self.frame.select("plausibility", "head", "relation", "tail", "reason").head(SHOWN_ROWS)
-        return [table_of_frame(shown)]
+        left = len(self.frame) - len(shown)
+        more = [f"... and {left:,} more"] if left else []
+        return [*([table_of_frame(shown)] if len(shown) else []), *more, Text(self.sentence)]
 
 
 def audit(
     graph: GraphLike,
     *,
-    count: int = 100,
+    count: int | None = None,
+    max_plausibility: float = DOUBTFUL,
     relations: Iterable[Name] | None = None,
     folds: int = FOLDS,
     minutes: float | None = None,
@@ -80,11 +115,13 @@ def audit(
     cluster: Cluster | str | None = None,
     progress: Progress = ignore,
 ) -> Audit:
-    """List the known facts that the rest of the graph finds least plausible.
+    """List the known facts that the rest of the graph finds implausible, least plausible first.
 
     Args:
         graph: A graph, file, dataset name, DataFrame, NetworkX graph or list of triples.
-        count: Number of facts.
+        count: Number of facts, at most; by default a fiftieth of them, at least 10 and at most 100.
+        max_plausibility: Only list facts below this: the probability that a fact is right rather than the same fact
+            with one end redrawn among entities of the same kind, if both are equally frequent. 1 lists any.
         relations: Only list facts of these relations; all facts are judged.
         folds: Parts in which the facts are hidden.
         minutes: Time to take, about; by default 1 minute, and 1 more for every 15,000 facts, up to 20.
@@ -97,8 +134,10 @@ def audit(
     """
     import time
 
-    if count < 1:
+    if count is not None and count < 1:
         raise SettingError("count", f"expected at least 1, found {count}")
+    if not 0 < max_plausibility <= 1:
+        raise SettingError("max_plausibility", f"expected more than 0 and at most 1, found {max_plausibility}")
     if folds < 2:
         raise SettingError("folds", f"expected at least 2, found {folds}")
     if minutes is not None and minutes <= 0:
@@ -118,10 +157,23 @@ def audit(
     order = np.argsort(judged.log_odds, kind="stable")
     if relations is not None:
         order = order[np.isin(loaded.triplets[order, RELATION], look_up(loaded.relations, relations))]
-    frame = _table(loaded, judged, order[:count])
+    doubtful = order[(_plausible(judged.log_odds[order]) < max_plausibility) | (max_plausibility == 1)]
+    count = min(max(int(LISTED * len(order)), FEW), MOST) if count is None else count
+    frame = _table(loaded, judged, doubtful[:count])
     return Audit(
-        command="audit", graph=info, frame=frame, log_odds=judged.log_odds, seconds=time.perf_counter() - started
+        command="audit",
+        graph=info,
+        frame=frame,
+        log_odds=judged.log_odds,
+        seconds=time.perf_counter() - started,
+        below=max_plausibility,
+        doubtful=len(doubtful),
+        considered=len(order),
     )
+
+
+def _plausible(log_odds: np.ndarray) -> np.ndarray:
+    return 1 / (1 + np.exp(-log_odds.astype(np.float64)))
 
 
 def default_minutes(graph: KnowledgeGraph) -> float:
@@ -142,7 +194,7 @@ def _table(graph: KnowledgeGraph, found: Plausibility, rows: np.ndarray) -> pl.D
             "head": names[0],
             "relation": graph.relations.names.gather(facts[:, RELATION]),
             "tail": names[1],
-            "plausibility": 1 / (1 + np.exp(-found.log_odds[rows].astype(np.float64))),
+            "plausibility": _plausible(found.log_odds[rows]),
             "tail_rank": found.ranks[rows, 0],
             "head_rank": found.ranks[rows, 1],
             "expected_tail": pl.Series(expected[0], dtype=pl.String),
@@ -168,12 +220,34 @@ class _Reasons:
         """One or more sentences without a full stop, joined by semicolons."""
         reasons = [*self._violations(fact), *self._unusual_kinds(fact)]
         unexpected = 1 if not reasons else FAR_DOWN  # without another reason, any better answer is one
-        for side, column, what in ((0, TAIL, "tail"), (1, HEAD, "head")):
-            if ranks[side] > unexpected and expected[side] != NO_BETTER:
-                other = self.graph.entities.label(int(expected[side]))
-                own = self.graph.entities.label(int(fact[column]))
-                reasons.append(f"{own} is number {ranks[side]:,.0f} of the {what}s expected; the first is {other}")
+        sides = [side for side in (0, 1) if ranks[side] > unexpected and expected[side] != NO_BETTER]
+        if sides:
+            reasons.append(self._instead(fact, ranks, expected, sides[0]))
         return "; ".join(reasons) or "little else in the graph supports it"
+
+    def _instead(self, fact: np.ndarray, ranks: np.ndarray, expected: np.ndarray, side: int) -> str:
+        """The answer that was expected instead of one end, with the rule that speaks most for it."""
+        label, column = self.graph.entities.label, (TAIL, HEAD)[side]
+        other = fact.copy()
+        other[column] = expected[side]
+        rule = self._rule(fact, other)
+        text = f"{label(int(expected[side]))} was expected as {('tail', 'head')[side]}"
+        if rule is None:
+            return f"{text}, {label(int(fact[column]))} is number {ranks[side]:,.0f}"
+        start = int(fact[HEAD]) if side == 0 else int(expected[side])
+        because = sentence(self.graph, replace(rule, support=None), start)
+        return f"{text}: {because} ({rule.support:,} of {rule.body:,} such pairs agree)"
+
+    def _rule(self, fact: np.ndarray, other: np.ndarray) -> Match | None:
+        """The rule that holds most often among those that imply the other fact, if it beats those for the fact."""
+        longest = 3 if len(self.graph) <= SMALL else 2
+        own = next((rule.share for rule in matches(None, self.graph, fact, 1, longest)), 0.0)
+        for rule in matches(None, self.graph, other, RULES, longest):
+            proves_itself = (rule.facts == fact).all(1).any()
+            enough = (rule.body or 0) >= FEWEST_PAIRS and rule.share >= max(LEAST_SHARE, TIMES * own)
+            if enough and not proves_itself:
+                return rule
+        return None
 
     def _violations(self, fact: np.ndarray) -> list[str]:
         head, relation, tail = (int(part) for part in fact)

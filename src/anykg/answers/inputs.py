@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anykg.answers.results import GraphInfo
-from anykg.errors import UnknownName
 from anykg.graph.vocabulary import Vocabulary
 from anykg.io.catalog import GraphLike, as_graph
 from anykg.models.base import LinkPredictor
@@ -52,5 +51,5 @@ def look_up(vocabulary: Vocabulary, names: Iterable[Name]) -> np.ndarray:
     ids = {name: vocabulary.find(name) for name in dict.fromkeys(texts)}
     unknown = [name for name, entity in ids.items() if entity is None]
     if unknown:
-        raise UnknownName(vocabulary.kind, unknown[0], vocabulary.nearest(unknown[0]), others=len(unknown) - 1)
+        raise vocabulary.unknown(unknown[0], others=len(unknown) - 1)
     return np.array([ids[name] for name in texts], np.int64)

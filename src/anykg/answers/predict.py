@@ -109,7 +109,8 @@ def predict(
     columns = measure | {"rank": best.ranks, "known": best.known}
     if questions is not None:
         columns = {"query": first[best.questions] + 1} | columns
-    warnings = _warnings(len(asked), len(skipped), len(usable) - len(first), len(first) - len(set(best.questions)))
+    counts = (len(skipped), len(usable) - len(first), len(first) - len(set(best.questions)))
+    batch_warnings = () if questions is None else _warnings(len(asked), *counts)
     return table_of(
         loaded,
         best.triplets,
@@ -119,8 +120,9 @@ def predict(
         model=name,
         skipped=tuple(skipped),
         open_lists=_open_lists(asked, first, none) if calibrated else (),
+        batch_warnings=batch_warnings,
         warnings=(
-            *(warnings if questions is not None else ()),
+            *batch_warnings,
             *_note(loaded, asked[0] if questions is None else None, budget, scorer),
             *unknown_names(scorer, loaded),
         ),
@@ -217,10 +219,10 @@ def limits_of(graph: KnowledgeGraph, asked: np.ndarray, candidates: Iterable[Nam
     return Limits(look_up(graph.entities, entities), look_up(graph.relations, relations), like_tails)
 
 
-def _warnings(questions: int, skipped: int, repeated: int, unanswered: int) -> list[str]:
+def _warnings(questions: int, skipped: int, repeated: int, unanswered: int) -> tuple[str, ...]:
     counts = {
         "could not be asked": skipped,
         "are repeated; each is answered once": repeated,
         "have no answer": unanswered,
     }
-    return [f"{count:,} of {questions:,} questions {what}." for what, count in counts.items() if count]
+    return tuple(f"{count:,} of {questions:,} questions {what}." for what, count in counts.items() if count)

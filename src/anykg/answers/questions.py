@@ -1,6 +1,7 @@
-"""Questions about a graph: triplets with one column left open, by name and as ids.
+"""Questions about a graph: triplets with one column left open, by name and as ids; and facts to score, with none open.
 
-As ids, questions are int64 [Q, 3] with -1 in the open column.
+As ids, questions are int64 [Q, 3] with -1 in the open column. A row of a batch that cannot be used, because it is
+malformed or has an unknown name, is skipped and listed with its line.
 """
 
 from __future__ import annotations
@@ -8,16 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
-import polars as pl
 
 from anykg.answers.inputs import Name, as_name
 from anykg.errors import ConfigError, DataError, InputError, UnknownName
 from anykg.graph.graph import COLUMNS, KnowledgeGraph
-from anykg.io.read import read_names
+from anykg.io.batch import Row, read_batch
 from anykg.io.source import decode, load
+
+if TYPE_CHECKING:
+    import polars as pl
 
 OPEN = "?"
 """Marks the open column."""
@@ -57,18 +60,36 @@ QuestionLike = Question | Mapping[str, Name | None] | Sequence[Name | None]
 """A Question, a mapping with head, relation and tail, or a sequence of the three; None, "" or "?" is what is asked."""
 
 
+class Fact(NamedTuple):
+    """A triplet to score."""
+
+    head: str
+    relation: str
+    tail: str
+    line: int | None = None
+    """Its line in a file."""
+
+    def __str__(self) -> str:
+        return f"({self.head}, {self.relation}, {self.tail})"
+
+
 class Skipped(NamedTuple):
-    """A question that could not be asked."""
+    """A question that could not be asked, or a fact that could not be scored."""
 
     query: int
     """Its number, from 1."""
     line: int | None
-    """Its line in the file of questions."""
+    """Its line in the file."""
     question: str
     reason: str
 
+    @property
+    def where(self) -> str:
+        """Its line, or its number if it has none."""
+        return f"line {self.line}" if self.line else f"row {self.query}"
+
     def __str__(self) -> str:
-        return f"{f'line {self.line}' if self.line else f'question {self.query}'}: {self.reason}"
+        return f"{self.where}: {self.reason}"
 
 
 def as_questions(questions: Iterable[QuestionLike] | QuestionLike | Path | str) -> list[Question | Skipped]:
@@ -84,17 +105,48 @@ def as_questions(questions: Iterable[QuestionLike] | QuestionLike | Path | str) 
 
 def read_questions(path: Path | str) -> list[Question | Skipped]:
     """The questions in a file: head, relation, tail with ? for what is asked, or JSON lines without that field."""
-    source = load(path)
-    if source.format == "jsonl":
-        table, header = _json_lines(Path(path), source.data), False
-    else:
-        names = read_names(path)
-        table, header = names.table, names.header
-    lines = _line_numbers(decode(source), table.height, header) if source.format != "parquet" else None
     return [
-        _question(parts, number, None if lines is None else lines[number - 1])
-        for number, parts in enumerate(table.select(COLUMNS).iter_rows(), 1)
+        _question(row.parts, number, row.line) if row.malformed is None else _malformed(row, number)
+        for number, row in enumerate(read_batch(path, open_fields=True), 1)
     ]
+
+
+def as_facts(facts: Iterable[Sequence[Name]] | pl.DataFrame | Path | str) -> list[Fact | Skipped]:
+    """Facts from a file, a DataFrame or (head, relation, tail) rows; one with a blank field is `Skipped`."""
+    if isinstance(facts, str | Path):
+        return [
+            _fact(row.parts, number, row.line) if row.malformed is None else _malformed(row, number)
+            for number, row in enumerate(read_batch(facts), 1)
+        ]
+    frame: Any = facts
+    if hasattr(facts, "columns"):
+        named = set(COLUMNS) <= set(frame.columns)
+        columns = [list(frame[name]) for name in (COLUMNS if named else frame.columns)]
+        if len(columns) != 3:
+            raise DataError(f"Expected the columns head, relation and tail, found {len(columns)} columns.")
+        rows: list[Any] = list(zip(*columns, strict=True))
+    else:
+        rows = list(facts)
+        if len(rows) == 3 and all(isinstance(part, str) for part in rows):
+            rows = [rows]
+        wrong = next((row for row in rows if isinstance(row, str) or len(row) != 3), None)
+        if wrong is not None:
+            raise DataError(f"Expected (head, relation, tail) for each fact, found {wrong!r}.")
+    return [_fact(row, number) for number, row in enumerate(rows, 1)]
+
+
+def _fact(parts: Sequence[Any], number: int, line: int | None = None) -> Fact | Skipped:
+    blank = [name for name, part in zip(COLUMNS, parts, strict=True) if part is None or part == ""]
+    if blank:
+        text = ", ".join("" if part is None else str(part) for part in parts)
+        return Skipped(number, line, f"({text})", f"Expected head, relation and tail; {' and '.join(blank)} missing.")
+    head, relation, tail = (as_name(part) for part in parts)
+    return Fact(head, relation, tail, line)
+
+
+def _malformed(row: Row, number: int) -> Skipped:
+    count, _, text = (row.malformed or "").partition(": ")
+    return Skipped(number, row.line, text, f"The line has {count}.")
 
 
 def _question(item: QuestionLike, number: int, line: int | None = None) -> Question | Skipped:
@@ -112,20 +164,6 @@ def _question(item: QuestionLike, number: int, line: int | None = None) -> Quest
         return Skipped(number, line, f"({text})", str(error))
 
 
-def _json_lines(path: Path, data: bytes) -> pl.DataFrame:
-    try:
-        return pl.read_ndjson(data, schema=dict.fromkeys(COLUMNS, pl.String))
-    except pl.exceptions.PolarsError as error:
-        raise DataError(f"{path}: expected a JSON object with two of head, relation and tail on each line.") from error
-
-
-def _line_numbers(text: str, rows: int, header: bool) -> list[int] | None:
-    """The line of each row; None if rows are not lines, as with line breaks in quotes."""
-    filled = [number for number, line in enumerate(text.split("\n"), 1) if line.strip()]
-    filled = filled[1:] if header else filled
-    return filled if len(filled) == rows else None
-
-
 def read_name_list(path: Path | str) -> list[str]:
     """Names from a file, one per line; blank lines are skipped."""
     names = [line.rstrip("\r") for line in decode(load(path)).split("\n")]
@@ -133,37 +171,46 @@ def read_name_list(path: Path | str) -> list[str]:
 
 
 def resolve(
-    graph: KnowledgeGraph, questions: Sequence[Question | Skipped], *, strict: bool = False
+    graph: KnowledgeGraph, rows: Sequence[Question | Fact | Skipped], *, strict: bool = False
 ) -> tuple[np.ndarray, list[Skipped]]:
-    """The questions as ids [Q, 3], and those that cannot be asked, whose ids are all -1.
+    """Questions or facts as ids [Q, 3], and those that cannot be used, whose ids are all -1.
 
-    The first of these raises if `strict`, or if no question can be asked.
+    The first of these raises if `strict`, or if no row can be used.
     """
-    ids = np.full((len(questions), 3), -1, dtype=np.int64)
+    ids = np.full((len(rows), 3), -1, dtype=np.int64)
     skipped: list[Skipped] = []
     first: InputError | None = None
-    for row, question in enumerate(questions):
+    for index, row in enumerate(rows):
         try:
-            if isinstance(question, Skipped):
-                raise DataError(str(question))
-            ids[row] = _ids(graph, question, suggest=len(skipped) < SUGGESTED)
+            if isinstance(row, Skipped):
+                raise DataError(row.reason)
+            ids[index] = _ids(graph, row, suggest=len(skipped) < SUGGESTED)
         except InputError as error:
-            first = first or error
+            bad = row if isinstance(row, Skipped) else Skipped(index + 1, row.line, str(row), str(error))
+            first = first or _located(error, bad, alone=len(rows) == 1)
+            skipped.append(bad)
             if strict:
                 break
-            asked = Skipped(row + 1, getattr(question, "line", None), str(question), str(error))
-            skipped.append(question if isinstance(question, Skipped) else asked)
-    if first is not None and (strict or len(skipped) == len(questions)):
+    if first is not None and (strict or len(skipped) == len(rows)):
         raise first
     return ids, skipped
 
 
-def _ids(graph: KnowledgeGraph, question: Question, *, suggest: bool) -> list[int]:
+def _located(error: InputError, row: Skipped, *, alone: bool) -> InputError:
+    """The error with the line of the row, or its number unless it is the only one."""
+    if row.line is None and alone:
+        return error
+    if isinstance(error, UnknownName):
+        return UnknownName(error.kind, error.name, error.near, error.others, where=row.where, note=error.note)
+    return DataError(str(row))
+
+
+def _ids(graph: KnowledgeGraph, row: Question | Fact, *, suggest: bool) -> list[int]:
     ids = []
     for column, vocabulary in zip(COLUMNS, (graph.entities, graph.relations, graph.entities), strict=True):
-        name = getattr(question, column)
+        name = getattr(row, column)
         found = -1 if name is None else vocabulary.find(name)
         if found is None:
-            raise UnknownName(vocabulary.kind, name, vocabulary.nearest(name) if suggest else ())
+            raise vocabulary.unknown(name, suggest=suggest)
         ids.append(found)
     return ids

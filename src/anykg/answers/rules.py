@@ -22,6 +22,7 @@ from anykg.rules.apply import Applied, apply
 from anykg.rules.clause import parse
 from anykg.rules.ground import best_groundings
 from anykg.rules.mine import Measured, mine
+from anykg.rules.sampled import sampled_groundings
 from anykg.rules.store import NamedRule, RuleSet, load_rules, rule_set, save_rules
 
 if TYPE_CHECKING:
@@ -55,15 +56,21 @@ class MinedRules(Result):
         rows = [
             {"kind": "clause", "rule": str(found.clause), "family": found.family}
             | _figures(found)
-            | {"z": None if found.null is None else found.null.z, "p": None if found.null is None else found.null.p}
+            | {
+                "error": 0.0,
+                "z": None if found.null is None else found.null.z,
+                "p": None if found.null is None else found.null.p,
+            }
             for found in self.rules.clauses
         ]
         rows += [
-            {"kind": "rule", "rule": found.rule, "family": None} | _figures(found) | {"z": None, "p": None}
+            {"kind": "rule", "rule": found.rule, "family": None}
+            | _figures(found)
+            | {"error": found.error, "z": None, "p": None}
             for found in self.rules.groundings
         ]
         schema = {"kind": pl.String, "rule": pl.String, "family": pl.String, "support": pl.Int64}
-        schema |= dict.fromkeys((*RATIOS, "z", "p"), pl.Float64)
+        schema |= dict.fromkeys((*RATIOS, "error", "z", "p"), pl.Float64)
         return pl.DataFrame(rows, schema=schema).sort("confidence", descending=True, maintain_order=True)
 
     def summary(self) -> dict[str, Any]:
@@ -78,7 +85,9 @@ class MinedRules(Result):
         clauses = [found for found in self.rules.clauses if family in (None, found.family)]
         clauses.sort(key=lambda found: -_value(found, by))
         name = printable(self.rules.graph)
-        parts: list[RenderableType] = [_table(f"clauses on {name}, any entities and relations", clauses[:count])]
+        parts: list[RenderableType] = []
+        if clauses or not self.rules.groundings:
+            parts.append(_table(f"clauses on {name}, any entities and relations", clauses[:count]))
         if self.rules.groundings and family in (None, "path"):
             named = sorted(self.rules.groundings, key=lambda found: -_value(found, by))
             parts.append(_table(f"rules in relations of {name}", named[:count]))
@@ -107,6 +116,7 @@ def rules(
     length: int = 3,
     nulls: int = 10,
     min_support: int = 10,
+    seconds: float | None = None,
     seed: int = 0,
     progress: Progress = ignore,
     resume: bool = False,
@@ -118,11 +128,21 @@ def rules(
         length: Longest path in a clause, 1 to 3.
         nulls: Number of shuffled graphs that significance is measured against; 0 for none.
         min_support: Facts that a named rule must explain.
-        seed: Draws the shuffled graphs.
+        seconds: Do not count every clause, but sample rules in the graph's relations for about this long: for graphs
+            of millions of facts. Their counts are estimates, with standard errors of the confidences; `nulls` and
+            `resume` do not apply.
+        seed: Draws the shuffled graphs and samples.
         progress: Called with (done, total) units of work.
         resume: Keep counts in the user's cache while mining, and continue from them after an interrupt.
     """
     loaded, info = graph_of(graph)
+    if seconds is not None:
+        if seconds <= 0:
+            raise SettingError("seconds", f"expected more than 0, found {seconds:g}")
+        sampled = sampled_groundings(
+            loaded, length, seconds=seconds, min_support=min_support, count=GROUNDINGS, seed=seed, progress=progress
+        )
+        return MinedRules(command="rules", graph=info, rules=rule_set(info.name, loaded, (), sampled))
     checkpoint = cache.folder().parent / "rules" / f"{loaded.digest}.json" if resume and cache.limit() else None
     clauses = mine(loaded, length=length, nulls=nulls, seed=seed, progress=progress, checkpoint=checkpoint)
     named = best_groundings(loaded, length, min_support=min_support, count=GROUNDINGS)
@@ -200,7 +220,9 @@ def _table(title: str, rules: Sequence[Measured | NamedRule]) -> RenderableType:
 
     clauses = [rule for rule in rules if isinstance(rule, Measured)]
     table = Table(title=title, box=None, pad_edge=False, title_justify="left")
-    for name in ("support", "coverage", "conf.", "pca conf.", *(["z"] if clauses else [])):
+    sampled = any(isinstance(rule, NamedRule) and rule.error for rule in rules)
+    more = ["z"] if clauses else ["± conf."] if sampled else []
+    for name in ("support", "coverage", "conf.", "pca conf.", *more):
         table.add_column(name, justify="right")
     if clauses:
         table.add_column("family")
@@ -210,6 +232,6 @@ def _table(title: str, rules: Sequence[Measured | NamedRule]) -> RenderableType:
         if isinstance(rule, Measured):
             cells += ["" if rule.null is None else f"{rule.null.z:.1f}", rule.family, str(rule.clause)]
         else:
-            cells.append(printable(rule.rule))
+            cells += [*([f"{rule.error:.3f}"] if sampled else []), printable(rule.rule)]
         table.add_row(*map(Text, cells))
     return table

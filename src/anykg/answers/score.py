@@ -9,26 +9,29 @@ tail).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import polars as pl
 
 from anykg.answers.calibrated import calibration_of, kept_calibration
 from anykg.answers.calibration import Calibration, Evidence, group_of
 from anykg.answers.fitted import has_seen
-from anykg.answers.inputs import ModelLike, Name, graph_of, look_up, model_of
+from anykg.answers.inputs import ModelLike, Name, graph_of, model_of
 from anykg.answers.missing import chance_of_answer
+from anykg.answers.questions import as_facts, resolve
 from anykg.answers.table import Answers, table_of
-from anykg.errors import DataError
 from anykg.evaluation.ranking import Ranked
 from anykg.evaluation.ranks import Ties
 from anykg.evaluation.reading import encode, note_on, rank_facts
 from anykg.evaluation.scoring import questions_about
-from anykg.graph.graph import COLUMNS, HEAD, TAIL, KnowledgeGraph
+from anykg.graph.graph import HEAD, TAIL, KnowledgeGraph
 from anykg.io.catalog import GraphLike
 from anykg.models.store import DEFAULT_MODEL
 from anykg.progress import Progress, after, ignore
+
+if TYPE_CHECKING:
+    import polars as pl
 
 SHARE = 0.05
 """Share of the facts left out at a time."""
@@ -36,10 +39,11 @@ SHARE = 0.05
 
 def score(
     graph: GraphLike,
-    facts: Iterable[Sequence[Name]] | pl.DataFrame,
+    facts: Iterable[Sequence[Name]] | pl.DataFrame | Path | str,
     *,
     model: ModelLike = DEFAULT_MODEL,
     calibrated: bool = False,
+    strict: bool = False,
     budget: int | None = None,
     progress: Progress = ignore,
 ) -> Answers:
@@ -47,21 +51,24 @@ def score(
 
     Args:
         graph: A graph, file, dataset name, DataFrame, NetworkX graph or list of triples.
-        facts: (head, relation, tail) rows, or a DataFrame with these columns.
+        facts: (head, relation, tail) rows, a DataFrame with these columns, or a file of facts.
         model: A model, the name of a shipped one, a folder, or a hub id.
         calibrated: Run a check first if the model has not been calibrated on this graph. Without, probabilities are
             only stated if it has.
+        strict: Raise at the first of several facts with an unknown name, instead of listing them in `skipped`.
         budget: How many facts near each fact are read to score it, as in `predict`.
         progress: Called with (done, total) questions.
 
     Returns:
-        A row for each fact, in order: head, relation, tail, score, probability (of the tail) and head_probability, if
-        the model is calibrated, tail_rank, head_rank (1 is best, ties count half, other known facts do not count),
-        known.
+        A row for each fact that is not skipped, in order: head, relation, tail, score, probability (of the tail) and
+        head_probability, if the model is calibrated, tail_rank, head_rank (1 is best, ties count half, other known
+        facts do not count), known.
     """
     loaded, info = graph_of(graph)
     scorer, name = model_of(model)
-    triplets = fact_ids(loaded, facts)
+    given = as_facts(facts)
+    ids, skipped = resolve(loaded, given, strict=strict)
+    triplets = ids[ids[:, HEAD] >= 0]
     known = loaded.contains(triplets) if len(triplets) else np.zeros(0, bool)
     curve = (calibration_of if calibrated else kept_calibration)(scorer, loaded, "node", budget=budget)
     scores, ranks = np.zeros(len(triplets), np.float32), {column: np.zeros(len(triplets)) for column in (TAIL, HEAD)}
@@ -92,13 +99,23 @@ def score(
     if curve is not None:
         columns = {"score": scores, "probability": stated[TAIL], "head_probability": stated[HEAD]} | columns
     note = note_on(loaded, budget, "each fact", scorer)
-    warnings = [] if note is None else [note]
+    warnings = [f"{len(skipped):,} of {len(given):,} facts could not be scored."] if skipped else []
+    warnings += [] if note is None else [note]
     if known.any() and has_seen(scorer, loaded):
         warnings.append(
             f"The model may have been fitted to {known.sum():,} of these facts, which then partly prove themselves; "
             "`anykg audit` judges known facts by the others alone."
         )
-    return table_of(loaded, triplets, columns, command="score", info=info, model=name, warnings=tuple(warnings))
+    return table_of(
+        loaded,
+        triplets,
+        columns,
+        command="score",
+        info=info,
+        model=name,
+        skipped=tuple(skipped),
+        warnings=tuple(warnings),
+    )
 
 
 def _probabilities(
@@ -113,26 +130,6 @@ def _probabilities(
     lists = Evidence(rows, groups, leading, leading, second, totals, answered)
     chances = chance_of_answer(graph, questions_about(facts, column))
     return curve.probabilities(answers, list(graph.relations)) * curve.present(lists, chances).astype(np.float32)
-
-
-def fact_ids(graph: KnowledgeGraph, facts: Iterable[Sequence[Name]] | pl.DataFrame) -> np.ndarray:
-    """Facts by name as ids, int64 [F, 3]."""
-    frame: Any = facts
-    if hasattr(facts, "columns"):
-        named = set(COLUMNS) <= set(frame.columns)
-        columns = [list(frame[name]) for name in (COLUMNS if named else frame.columns)]
-    else:
-        rows = list(facts)
-        if len(rows) == 3 and all(isinstance(part, str) for part in rows):
-            rows = [rows]  # type: ignore[list-item]
-        wrong = next((row for row in rows if isinstance(row, str) or len(row) != 3), None)
-        if wrong is not None:
-            raise DataError(f"Expected (head, relation, tail) for each fact, found {wrong!r}.")
-        columns = [[row[column] for row in rows] for column in range(3)]
-    if len(columns) != 3:
-        raise DataError(f"Expected the columns head, relation and tail, found {len(columns)} columns.")
-    vocabularies = (graph.entities, graph.relations, graph.entities)
-    return np.stack([look_up(v, names) for v, names in zip(vocabularies, columns, strict=True)], axis=1)
 
 
 def _rounds(

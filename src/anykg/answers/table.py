@@ -21,6 +21,11 @@ if TYPE_CHECKING:
     from anykg.graph.graph import KnowledgeGraph
 
 
+ASKED = ("predict", "score")
+"""Commands whose scores are those of answers to different questions."""
+NOTE_ON_SCORES = "Compare scores within one question only; across questions, use probabilities."
+
+
 class OpenList(NamedTuple):
     """The last row of a list of answers: the probability that none of them is right."""
 
@@ -45,9 +50,11 @@ class Answers(Result):
     labels: pl.DataFrame | None = None
     """Labels of heads, relations and tails, if the graph has some; printed instead of the names."""
     skipped: tuple[Skipped, ...] = ()
-    """Questions that could not be asked."""
+    """Questions that could not be asked, or facts that could not be scored."""
     open_lists: tuple[OpenList, ...] = ()
     """For `predict` with probabilities: the last row of every list."""
+    batch_warnings: tuple[str, ...] = ()
+    """Those of the warnings that are about several questions together."""
     extra: dict[str, Any] = field(default_factory=dict)
     """Further entries of the summary."""
 
@@ -64,6 +71,19 @@ class Answers(Result):
         """Return the same rows without a column."""
         return replace(self, frame=self.frame.drop(column))
 
+    def of_question(self, number: int) -> Answers:
+        """Return the answers to one of several questions, by its number from 1, as if it had been asked alone."""
+        mine = self.frame["query"] == number
+        return replace(
+            self,
+            frame=self.frame.filter(mine).drop("query"),
+            labels=None if self.labels is None else self.labels.filter(mine),
+            skipped=(),
+            open_lists=tuple(end._replace(query=1) for end in self.open_lists if end.query == number),
+            warnings=tuple(warning for warning in self.warnings if warning not in self.batch_warnings),
+            batch_warnings=(),
+        )
+
     def to_polars(self) -> pl.DataFrame:
         """Return the rows as a polars DataFrame."""
         return self.frame
@@ -73,7 +93,7 @@ class Answers(Result):
         return self.frame.to_dicts()
 
     def summary(self) -> dict[str, Any]:
-        """Return the number of rows, and the questions that could not be asked."""
+        """Return the number of rows, and the questions or facts that were skipped."""
         skipped = {"skipped": [part._asdict() for part in self.skipped]} if self.skipped else {}
         return {"count": len(self)} | skipped | self._none_of_these() | self.extra
 
@@ -86,11 +106,17 @@ class Answers(Result):
         return {"none_of_these": [{"query": end.query, "probability": end.none_of_these} for end in self.open_lists]}
 
     def renderables(self) -> list[RenderableType]:
-        """Return the table, and how many rows it leaves out."""
+        """Return the table, how many rows it leaves out, and what scores can be compared with."""
+        from rich.text import Text
+
         if not len(self):
             return ["No answers."]
         left = len(self) - SHOWN_ROWS
-        return [self.as_rich(SHOWN_ROWS), *([f"... and {left:,} more"] if left > 0 else [])]
+        parts: list[RenderableType] = [self.as_rich(SHOWN_ROWS), *([f"... and {left:,} more"] if left > 0 else [])]
+        only_scores = "score" in self.frame.columns and "probability" not in self.frame.columns
+        if only_scores and self.command in ASKED:
+            parts.append(Text(NOTE_ON_SCORES, style="dim"))
+        return parts
 
     def _repr_html_(self) -> str:
         return str(self._shown(SHOWN_ROWS)._repr_html_())

@@ -173,6 +173,13 @@ def results(
         raise Interrupted(f"Stopped; {kept}") from stop
 
 
+def finished(
+    function: Function, subject: Subject, parts: Sequence[tuple[Any, ...]], *, common: Any = None, cluster: Cluster
+) -> Iterator[tuple[int, Arrays]]:
+    """Yield (index, result) of parts on a cluster as they finish, in any order; for few parts that take long."""
+    return _elsewhere(cluster, function, subject, parts, list(range(len(parts))), common, {})
+
+
 # -- on a cluster ---------------------------------------------------------------------------------------------------
 
 

@@ -10,7 +10,8 @@ from anykg.cli.options import ClusterAddress, DataDir, GraphName, Rows, RowsOut
 from anykg.cli.reading import Reading, takes_reading
 
 EXAMPLES = """
-List the known facts that the rest of the graph contradicts, least plausible first, with the reason.
+List the known facts that the rest of the graph contradicts, least plausible first, with the reason: at most --top of
+those below --max-plausibility.
 
 The facts are hidden in parts, and each part is judged by the others: by vectors and rules fitted to them, and by
 their schema. Prints an estimate of the time first. After Ctrl-C, finished parts are kept for the same command.
@@ -35,7 +36,12 @@ def register(app: typer.Typer) -> None:
 @takes_reading()
 def audit(
     graph: GraphName,
-    top: Annotated[int, typer.Option(help="Number of facts.", min=1)] = 100,
+    top: Annotated[
+        int | None, typer.Option(help="Number of facts, at most; default: 1 in 50, at least 10, at most 100.", min=1)
+    ] = None,
+    max_plausibility: Annotated[
+        float, typer.Option(help="Only list facts below this; 1 lists any.", min=0, max=1)
+    ] = 0.5,
     relations: Annotated[list[str] | None, typer.Option(help="Only list facts of this relation (repeatable).")] = None,
     folds: Annotated[int, typer.Option(help="Number of parts that the facts are hidden in.", min=2)] = 10,
     minutes: Annotated[
@@ -63,12 +69,13 @@ def audit(
     loaded = graph_named(graph, data_dir, reading)
     time = default_minutes(loaded) if minutes is None else minutes
     note(
-        f"{len(loaded):,} facts in {folds} parts, " + (f"{epochs} passes each." if epochs else f"about {time:.0f} min.")
+        f"{len(loaded):,} facts in {folds} parts, " + (f"{epochs} passes each." if epochs else f"about {time:.2g} min.")
     )
     with progress_bar("auditing") as advance:
         result = run(
             loaded,
             count=top,
+            max_plausibility=max_plausibility,
             relations=relations,
             folds=folds,
             minutes=time,
@@ -77,4 +84,4 @@ def audit(
             cluster=cluster,
             progress=advance,
         )
-    write_result(result, written_as, out, nothing="No facts of these relations.")
+    write_result(result, written_as, out)

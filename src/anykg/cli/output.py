@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from anykg.answers.results import Result
 
 SHOWN_SKIPPED = 20
-"""Number of skipped questions that are listed."""
+"""Number of skipped questions or facts that are listed."""
 
 logger = logging.getLogger("anykg")
 

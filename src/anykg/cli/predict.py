@@ -16,6 +16,8 @@ Answer questions about a graph, by name: give two of --head, --relation and --ta
 With all three, the fact is scored and ranked instead. --queries reads many questions from a file: one per line, head,
 relation and tail with ? in the field to predict, or JSON lines. Questions with unknown names are skipped and listed.
 
+Scores compare answers to the same question only; with --calibrated, probabilities compare across questions.
+
 Examples:
 
   anykg predict atlas --head France --relation borders

@@ -67,6 +67,9 @@ OPTIONS: dict[str, Any] = {
         bool | None, _option("--cache/--no-cache", help="Keep packed copies of large files; see `anykg cache`.")
     ],
     "strict": Annotated[bool | None, _option("--strict", help="Refuse blank fields and comments.")],
+    "skip_malformed": Annotated[
+        bool | None, _option("--skip-malformed", help="Skip and count lines with too few or too many fields.")
+    ],
 }
 WITHOUT_LABELS = ("labels", "attributes", "language", "query")
 """Options that do not apply to a command that keeps no labels and only reads files."""

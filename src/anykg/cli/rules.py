@@ -27,6 +27,8 @@ Examples:
   anykg rules mine facts.tsv --length 2 --out rules.json
 
   anykg rules mine EN-FR --nulls 0 --format json
+
+  anykg rules mine large.anykg --seconds 120
 """
 SHOW = """
 Show rules that were mined, or what a clause means.
@@ -80,8 +82,15 @@ def mine(
     length: Annotated[int, typer.Option(help="Longest path in a clause, 1 to 3.", min=1, max=3)] = 3,
     nulls: Annotated[int, typer.Option(help="Shuffled graphs to measure significance; 0 for none.", min=0)] = 10,
     min_support: Annotated[int, typer.Option(help="Facts that a rule in named relations must explain.", min=1)] = 10,
+    seconds: Annotated[
+        float | None,
+        typer.Option(
+            help="Sample rules in the graph's relations for about this long, instead of counting every clause: for "
+            "graphs of millions of facts. Without --nulls."
+        ),
+    ] = None,
     k: Count = 20,
-    seed: Annotated[int, typer.Option(help="Seed for the shuffled graphs.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed for the shuffled graphs and samples.")] = 0,
     output: Text = TextFormat.TABLE,
     out: Annotated[Path | None, typer.Option(help="Write all rules to this JSON file, for show and apply.")] = None,
     *,
@@ -97,7 +106,14 @@ def mine(
     loaded = graph_named(graph, data_dir, reading)
     with progress_bar("mining") as advance:
         mined = run(
-            loaded, length=length, nulls=nulls, min_support=min_support, seed=seed, progress=advance, resume=True
+            loaded,
+            length=length,
+            nulls=nulls,
+            min_support=min_support,
+            seconds=seconds,
+            seed=seed,
+            progress=advance,
+            resume=True,
         )
     written = f"Wrote {len(mined.rules.clauses)} clauses and {len(mined.rules.groundings)} groundings to {out}."
     if out:

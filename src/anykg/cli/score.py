@@ -14,7 +14,8 @@ EXAMPLES = """
 Score given facts and rank both ends of each among all entities.
 
 After `anykg check`, or with --calibrated, each fact has a probability too: that of the tail as an answer, and that of
-the head. Facts that the graph has are hidden while they are scored, so that they do not prove themselves.
+the head. Facts that the graph has are hidden while they are scored, so that they do not prove themselves. Facts with
+unknown names are skipped and listed by line. Scores of different facts do not compare; probabilities do.
 
 Examples:
 
@@ -33,6 +34,7 @@ def register(app: typer.Typer) -> None:
 def score(
     graph: GraphName,
     facts: Annotated[Path, typer.Argument(help="A file of facts to score, in any format of graphs.")],
+    strict: Annotated[bool, typer.Option("--strict", help="Stop at the first fact with an unknown name.")] = False,
     budget: Budget = None,
     model: ModelName = "anykg-base",
     calibrated: Annotated[
@@ -50,12 +52,10 @@ def score(
     from anykg.cli.loading import graph_named, model_named
     from anykg.cli.output import chosen_format, write_result
     from anykg.cli.progress import progress_bar
-    from anykg.io.read import read_names
 
     written_as = chosen_format(format, out, graph, facts)
     scorer = model_named(model, device, trust)
     loaded = graph_named(graph, data_dir, reading)
-    rows = read_names(facts).table
     with progress_bar("scoring") as advance:
-        scored = run(loaded, rows, model=scorer, calibrated=calibrated, budget=budget, progress=advance)
+        scored = run(loaded, facts, model=scorer, calibrated=calibrated, strict=strict, budget=budget, progress=advance)
     write_result(scored, written_as, out)

@@ -47,7 +47,7 @@ def warm_up() -> None:
         finally:
             logger.setLevel(level)
     if compiled.kernels:
-        say(f"Compiled {compiled.kernels:,} kernels in {compiled.seconds:.0f} s; they are kept for all later commands.")
+        say(f"Kernels compiled: {compiled.kernels:,}, in {compiled.seconds:.0f} s; later commands load them.")
     else:
         say("All kernels were compiled before.")
 
@@ -55,12 +55,13 @@ def warm_up() -> None:
 def _steps() -> dict[str, Callable[[str], object]]:
     """Each command on a small random graph; output goes to a folder."""
     import anykg
-    from anykg.models.nbf import fast
+    from anykg.models.nbf import fast, near
 
     graph = _random_graph()
     vocabularies = (graph.entities, graph.relations, graph.entities)
     head, relation, tail = (names[int(at)] for names, at in zip(vocabularies, graph.triplets[0], strict=True))
     fast.SMALL, fast.MANY_ROWS, fast.FEW_START = -1, 0, 1.0  # compile all kernels even though the graph is small
+    near.FEW = 2.0
 
     def predict(folder: str) -> None:
         anykg.predict(graph, head=head, relation=relation)

@@ -20,8 +20,10 @@ OPTIONS = {
     "names": "--names",
     "query": "--query",
     "strict": "--strict",
+    "skip_malformed": "--skip-malformed",
     "fit": "--fit",
     "budget": "--budget",
+    "seconds": "--seconds",
 }
 """Options by their names in Python."""
 _NAMES = "|".join(OPTIONS)

@@ -8,10 +8,11 @@ and are ranked, tied, behind all others. Questions about the same entities share
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -23,14 +24,19 @@ from anykg.evaluation.scoring import deduplicate, known_answers, questions_about
 from anykg.graph.graph import HEAD, RELATION, TAIL, KnowledgeGraph
 from anykg.models.base import LinkPredictor
 from anykg.progress import Progress, ignore
+from anykg.threads import num_threads, threads
 
 if TYPE_CHECKING:
     from anykg.graph.neighbourhood import Neighbourhood
+
+T = TypeVar("T")
 
 LARGE = 2_000_000
 """Facts from which on only some are read, unless a budget is given."""
 BUDGET = 200_000
 """Facts that are then read."""
+AT_ONCE = 8
+"""Parts read side by side, at most; each takes some hundred megabytes."""
 
 
 def budget_of(graph: KnowledgeGraph, budget: int | None, model: LinkPredictor | None = None) -> int | None:
@@ -63,29 +69,54 @@ def neighbourhoods(
 
     The entities `also` are in every part.
     """
-    from anykg.graph.neighbourhood import neighbourhood
+    return _from_parts(graph, triplets, budget, also, lambda rows, part: (rows, part))
+
+
+def _from_parts(
+    graph: KnowledgeGraph,
+    triplets: np.ndarray,
+    budget: int,
+    also: np.ndarray | None,
+    answer: Callable[[np.ndarray, Neighbourhood], T],
+) -> Iterator[T]:
+    """`answer(rows, part)` for each of the `neighbourhoods`, in their order.
+
+    Several parts are chosen and read at once, each on one thread: a part is too small to occupy more.
+    """
+    from anykg.graph.neighbourhood import adjacency, neighbourhood
 
     ends = np.sort(triplets[:, [HEAD, TAIL]], axis=1)
     groups, which = np.unique(ends, axis=0, return_inverse=True)
     order = np.argsort(which.reshape(-1), kind="stable")
     bounds = np.searchsorted(which.reshape(-1)[order], np.arange(len(groups) + 1))
 
-    def part(index: int) -> tuple[np.ndarray, Neighbourhood]:
+    def read(index: int) -> T:
         entities, rows = groups[index], order[bounds[index] : bounds[index + 1]]
         relations = triplets[rows, RELATION]
         asked = None if (relations < 0).any() else relations
-        return rows, neighbourhood(graph, entities[entities >= 0], asked, budget, also=also)
+        return answer(rows, neighbourhood(graph, entities[entities >= 0], asked, budget, also=also))
 
-    if len(groups) == 1:
-        yield part(0)
+    def read_alone(index: int) -> T:
+        with threads(torch=1, kernels=1):
+            return read(index)
+
+    count = min(num_threads(), AT_ONCE, len(groups))
+    if count <= 1:
+        yield from map(read, range(len(groups)))
         return
-    with ThreadPoolExecutor(1) as pool:  # the next part is chosen while the model reads this one
-        following = pool.submit(part, 0)
-        for index in range(len(groups)):
-            current = following.result()
-            if index + 1 < len(groups):
-                following = pool.submit(part, index + 1)
-            yield current
+    graph.derive(adjacency)  # once, before the threads ask for it
+    with ThreadPoolExecutor(count) as pool:
+        started: deque[Future[T]] = deque()
+        try:
+            for index in range(len(groups)):
+                started.append(pool.submit(read_alone, index))
+                if len(started) > count:
+                    yield started.popleft().result()
+            while started:
+                yield started.popleft().result()
+        finally:
+            for waiting in started:
+                waiting.cancel()
 
 
 def best_answers(
@@ -108,9 +139,8 @@ def best_answers(
         )
     model = graph.derive(_fixed, model)
     distinct = deduplicate(questions)
-    parts: list[Best] = []
-    done = 0
-    for rows, part in neighbourhoods(graph, distinct.questions, most, limits.entities):
+
+    def answer(rows: np.ndarray, part: Neighbourhood) -> tuple[int, Best]:
         asked = distinct.questions[rows]
         best = ranking.best_answers(
             model, part.graph, part.inside(asked), k=k, known=known, limits=_inside(graph, limits, asked, part)
@@ -124,8 +154,13 @@ def best_answers(
             triplets=part.outside(best.triplets),
             answered=answered[best.questions],
         )
-        parts.append(moved)
-        done += len(rows)
+        return len(rows), moved
+
+    parts: list[Best] = []
+    done = 0
+    for count, best in _from_parts(graph, distinct.questions, most, limits.entities, answer):
+        parts.append(best)
+        done += count
         progress(done, len(distinct.questions))
     return ranking.in_order(parts, distinct)
 
@@ -158,11 +193,10 @@ def rank_facts(
     distinct = deduplicate(questions_about(facts, column))
     ranks, scores = np.zeros((len(facts), 3), np.int64), np.zeros(len(facts), np.float32)
     stand = np.zeros((len(facts), len(Standing._fields)), np.float32)
-    tops: list[Best] = []
-    done = 0
     limits = Limits(loops=graph.derive(relations_with_loops))
     triplets = facts.astype(np.int64) if seen else distinct.questions[distinct.which]
-    for rows, part in neighbourhoods(graph, triplets, most):
+
+    def answer(rows: np.ndarray, part: Neighbourhood) -> tuple[int, Best | None]:
         local, behind = _known_inside(known, triplets[rows], column, part)
         asked = part.inside(facts[rows])
         found = ranking.rank_facts(
@@ -176,15 +210,21 @@ def rank_facts(
         answered = _answered(graph, questions_about(facts[rows], column), column)
         if found.standing is not None:
             stand[rows] = np.stack(found.standing._replace(answered=answered), axis=1)
-        if found.best is not None:
-            number = np.zeros(int(found.questions.max(initial=-1)) + 1, np.int64)
-            number[found.questions] = distinct.which[rows]
-            of_question = np.zeros(len(number), np.int64)
-            of_question[found.questions] = answered
-            top, asks = found.best, found.best.questions
-            whole = part.outside(top.triplets)
-            tops.append(top._replace(questions=number[asks], triplets=whole, answered=of_question[asks]))
-        done += len(rows)
+        if found.best is None:
+            return len(rows), None
+        number = np.zeros(int(found.questions.max(initial=-1)) + 1, np.int64)
+        number[found.questions] = distinct.which[rows]
+        of_question = np.zeros(len(number), np.int64)
+        of_question[found.questions] = answered
+        top, asks = found.best, found.best.questions
+        whole = part.outside(top.triplets)
+        return len(rows), top._replace(questions=number[asks], triplets=whole, answered=of_question[asks])
+
+    tops: list[Best] = []
+    done = 0
+    for count, top in _from_parts(graph, triplets, most, None, answer):
+        tops += [] if top is None else [top]
+        done += count
         progress(done, len(facts))
     leading, following, totals, second, answered = stand.T
     where = Standing(leading, following, totals, second, answered.astype(np.int64)) if standing else None

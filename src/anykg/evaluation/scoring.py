@@ -95,7 +95,7 @@ def scored_chunks(
         rows = np.flatnonzero(questions[:, column] < 0)
         order = np.lexsort((questions[rows, HEAD], questions[rows, RELATION]))  # a relation's vectors are computed once
         rows = rows[order]
-        size = _chunk_size(graph, column)
+        size = _chunk_size(model, graph, column)
         for start in range(0, len(rows), size):
             part = rows[start : start + size]
             yield Chunk(part, column, score_candidates(model, encoded, graph, questions[part], column))
@@ -139,10 +139,11 @@ def consecutive_batches(first: np.ndarray, second: np.ndarray, width: int) -> It
         start = end
 
 
-def _chunk_size(graph: KnowledgeGraph, column: int) -> int:
+def _chunk_size(model: LinkPredictor, graph: KnowledgeGraph, column: int) -> int:
     """How many questions to score at once among all candidates."""
     width = graph.num_relations if column == RELATION else graph.num_entities
-    cost = graph.num_entities * width if column == RELATION else width  # a relation is scored by a pass of its own
+    passes = width if column == RELATION and not model.relations_apart else 1  # of messages over all entities
+    cost = graph.num_entities * passes
     return int(np.clip(min(SCORES_AT_ONCE // max(cost, 1), _fitting(width)), 1, 1024))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from hashlib import blake2b
 from unicodedata import normalize
 
 import numpy as np
@@ -82,6 +83,15 @@ class Vocabulary(Sequence[str]):
             return None if labels is None else labels.gather(self._taken[1])
         return None if self._label_text is None else self._label_text.series()
 
+    @cached_property
+    def keys(self) -> np.ndarray:
+        """A 63-bit hash of every name: int64 [len(self)], the same for the same name in any vocabulary."""
+        if self._taken is not None:
+            found: np.ndarray = self._taken[0].keys[self._taken[1]]
+            return found
+        digests = b"".join(blake2b(name.encode(), digest_size=8).digest() for name in self)
+        return np.frombuffer(digests, "<i8").astype(np.int64) & ((1 << 63) - 1)
+
     def __len__(self) -> int:
         if self._taken is not None:
             return len(self._taken[1])
@@ -115,8 +125,18 @@ class Vocabulary(Sequence[str]):
         """Return the id of a name or label; raises `UnknownName` with near matches."""
         position = self.find(name)
         if position is None:
-            raise UnknownName(self.kind, name, self.nearest(name))
+            raise self.unknown(name)
         return position
+
+    def unknown(self, name: str, *, suggest: bool = True, others: int = 0) -> UnknownName:
+        """Return the error for a name that is not here, with near matches if `suggest`."""
+        near = self.nearest(name) if suggest else []
+        note = ""
+        if suggest and not near and len(self) > MANY:
+            note = (
+                f"Of {len(self):,} names, only those that contain it or begin like it were searched for similar ones."
+            )
+        return UnknownName(self.kind, name, near, others, note=note)
 
     def find(self, name: str) -> int | None:
         """Return the id of a name or label, or None; a label that several names share raises `DataError`.
@@ -288,6 +308,7 @@ def _by_local_name(name: str, texts: list[str]) -> list[str]:
 def _alike(column: pl.Series, folded: str) -> pl.Series:
     """Some of the strings that contain the text or share its beginning, ignoring case."""
     lower = column.str.to_lowercase()
-    inside = column.filter(lower.str.contains(folded, literal=True).fill_null(False)).head(FEW)
+    local = folded.replace(" ", "_")  # as in IRIs
+    inside = column.filter(lower.str.contains_any([folded, local]).fill_null(False)).head(FEW)
     begin = column.filter(lower.str.starts_with(folded[: max(3, len(folded) // 2)]).fill_null(False))
     return pl.concat([inside, begin.head(5 * FEW)])

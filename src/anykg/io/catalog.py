@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from functools import reduce
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, Unpack
@@ -66,7 +67,7 @@ def load_graph(name_or_path: str | Path, data_dir: Path | None = None, **reading
 
         graph = read_graph(located.path, **reading)
     else:
-        graph = _read_task(located, reading).observed
+        graph = _read_observed(located, reading)
     graph.name = located.name
     return graph
 
@@ -194,17 +195,30 @@ def _is_graph_folder(path: Path) -> bool:
 def _read_task(located: Located, reading: Reading) -> Task:
     from anykg.io.layouts import read_task
 
-    reading = {name: value for name, value in reading.items() if name != "cache"}  # type: ignore[assignment]
-    if reading:
-        raise ConfigError(
-            f"{located.path}: a folder in a public layout has no reading options, but {' and '.join(sorted(reading))} "
-            "was given; that is for a single file."
-        )
+    _refuse_options(located, reading)
     if located.parts:
         from anykg.graph.task import merge_tasks
 
         return merge_tasks([read_task(part.path, part.name) for part in located.parts], located.name)
     return read_task(located.path, located.name)
+
+
+def _read_observed(located: Located, reading: Reading) -> KnowledgeGraph:
+    """As `_read_task(...).observed`, without reading training graphs."""
+    from anykg.graph.graph import KnowledgeGraph
+    from anykg.io.layouts import read_observed
+
+    _refuse_options(located, reading)
+    return reduce(KnowledgeGraph.union, (read_observed(part.path) for part in located.parts or (located,)))
+
+
+def _refuse_options(located: Located, reading: Reading) -> None:
+    given = sorted(name for name in reading if name != "cache")
+    if given:
+        raise ConfigError(
+            f"{located.path}: a folder in a public layout has no reading options, but {' and '.join(given)} "
+            "was given; that is for a single file."
+        )
 
 
 def _not_here(row: Dataset, data_dir: Path | None) -> str:

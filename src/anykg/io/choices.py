@@ -33,7 +33,7 @@ class Names(NamedTuple):
     """The triplets of a file as names, and how they were parsed."""
 
     table: pl.DataFrame
-    """head, relation, tail: strings, none missing or empty unless they were written so."""
+    """head, relation, tail: strings, none empty unless written so, and none missing unless blank rows were kept."""
     parsed: Parsed
     labels: Mapping[str, str]
     prefixes: Mapping[str, str]
@@ -46,8 +46,8 @@ class Names(NamedTuple):
         return self.parsed.header
 
 
-def names_of(parsed: Parsed, options: ReadOptions, path: object = "") -> Names:
-    """A table of names from the output of a reader."""
+def names_of(parsed: Parsed, options: ReadOptions, path: object = "", *, keep_blank: bool = False) -> Names:
+    """A table of names from the output of a reader; rows with a blank field are left out unless `keep_blank`."""
     frame, left_out, notes = parsed.frame, dict(parsed.left_out), list(parsed.notes)
     if options.where:
         kept = frame.filter(filter_of(options.where, parsed.context))
@@ -55,7 +55,7 @@ def names_of(parsed: Parsed, options: ReadOptions, path: object = "") -> Names:
         frame = kept
     table = _strings(frame, parsed, options, path)
     labels = dict(parsed.labels)
-    whole = table.drop_nulls(TRIPLET)
+    whole = table if keep_blank else table.drop_nulls(TRIPLET)
     blank = table.height - whole.height
     if blank and options.strict:
         row = table.with_row_index().filter(pl.any_horizontal(pl.col(TRIPLET).is_null()))["index"][0]

@@ -12,6 +12,7 @@ import csv
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import polars as pl
 
@@ -19,7 +20,7 @@ from anykg.errors import DataError
 from anykg.io.columns import Roles, plain
 from anykg.io.dialect import BLANKS, COMMENT, Dialect, advice, choose_roles, detect, is_blank, records, shown
 from anykg.io.options import ReadOptions
-from anykg.io.parsed import Parsed, of_roles
+from anykg.io.parsed import MALFORMED, Malformed, Parsed, of_roles
 from anykg.io.source import SAMPLE_BYTES, Source, decode
 from anykg.io.where import columns_of
 
@@ -33,6 +34,7 @@ def read(source: Source, options: ReadOptions) -> Parsed:
     parsed = _parsed(source, dialect, choose_roles(source, dialect, options), options)
     if parsed.frame.is_empty():
         content = "nothing below the header" if dialect.header else "only comments"
+        content = "only malformed lines" if parsed.malformed else content
         raise DataError(f"{source.path}: expected a triplet on each line, found {content}.")
     return parsed
 
@@ -54,7 +56,13 @@ def stream(sources: Iterator[Source], options: ReadOptions) -> Iterator[Parsed]:
 def _parsed(source: Source, dialect: Dialect, roles: Roles, options: ReadOptions) -> Parsed:
     names = dialect.columns
     positions = sorted({*roles.used(), *(names.index(name) for name in columns_of(options.where, names))})
-    frame, left_out = parse_rows(source, dialect, positions, required=(roles.head, roles.relation, roles.tail))
+    frame, left_out, malformed = parse_rows(
+        source,
+        dialect,
+        positions,
+        required=(roles.head, roles.relation, roles.tail),
+        skip_malformed=options.skip_malformed,
+    )
     if options.strict:
         _refuse_blanks(source, dialect, roles, frame, left_out["comments"])
     parsed = of_roles(
@@ -65,10 +73,14 @@ def _parsed(source: Source, dialect: Dialect, roles: Roles, options: ReadOptions
         separator=dialect.separator_name,
         header=dialect.header,
         left_out=left_out,
+        malformed=malformed,
     )
+    notes = []
     if dialect.counted:
-        parsed = parsed.but(notes=("the first line counts the rows, as OpenKE's files do, so columns are h, t, r",))
-    return parsed
+        notes.append("the first line counts the rows, as OpenKE's files do, so columns are h, t, r")
+    if malformed:
+        notes.append(f"the first malformed line is line {malformed[0].line}, which has {malformed[0].found}")
+    return parsed.but(notes=tuple(notes))
 
 
 def parse_labels(source: Source) -> dict[str, str]:
@@ -83,7 +95,7 @@ def parse_labels(source: Source) -> dict[str, str]:
                 f"{source.path}: expected a name and its label on each line, found {dialect.width} fields; give a file "
                 "of two columns, or one with a header that has id and name."
             )
-    frame, _ = parse_rows(source, dialect, [name, label], required=())
+    frame = parse_rows(source, dialect, [name, label], required=()).frame
     columns = dialect.columns
     pairs = frame.drop_nulls().unique(columns[name], keep="first")
     return dict(zip(pairs[columns[name]].to_list(), pairs[columns[label]].to_list(), strict=True))
@@ -122,20 +134,37 @@ def _single_separator(source: Source) -> Source:
     return source._replace(data=source.data.replace(b"::", b"\t"))
 
 
+class Rows(NamedTuple):
+    """Rows of a delimited file."""
+
+    frame: pl.DataFrame
+    """The wanted columns; blank fields are nulls."""
+    left_out: dict[str, int]
+    """How many comments, repeated headers and malformed lines were skipped."""
+    malformed: tuple[Malformed, ...]
+
+
 def parse_rows(
-    source: Source, dialect: Dialect, wanted: Sequence[int], *, required: Sequence[int | None]
-) -> tuple[pl.DataFrame, dict[str, int]]:
-    """The `wanted` columns, blank fields as nulls, and how many comments and repeated headers were skipped.
+    source: Source,
+    dialect: Dialect,
+    wanted: Sequence[int],
+    *,
+    required: Sequence[int | None],
+    skip_malformed: bool | None = None,
+) -> Rows:
+    """The `wanted` columns of a delimited file.
 
     Rows in which the `required` columns are all blank are dropped. Headers are repeated in files that were
-    concatenated.
+    concatenated. Lines with too few or too many fields are skipped with `skip_malformed`; otherwise the first one
+    raises, and the message mentions the option unless it is None.
     """
     data, skipped = _after_lines(source.data, dialect.skip)
     frame = _parse_fast(data, dialect, wanted)
     comments = skipped - int(dialect.counted)
+    malformed: list[Malformed] = []
     if frame is None:
         rest = source._replace(data=data, first_line=source.first_line + skipped)
-        frame, num_comments = _parse_lines(rest, dialect, wanted)
+        frame, num_comments, malformed = _parse_lines(rest, dialect, wanted, skip_malformed)
         comments += num_comments
     names = dialect.columns
     needed = [names[index] for index in required if index is not None]
@@ -147,7 +176,9 @@ def parse_rows(
         before = frame.height
         frame = frame.filter(~again.fill_null(False))
         left_out["repeated headers"] = before - frame.height
-    return frame, left_out
+    if malformed:
+        left_out[MALFORMED] = len(malformed)
+    return Rows(frame, left_out, tuple(malformed))
 
 
 def _after_lines(data: bytes, count: int) -> tuple[bytes, int]:
@@ -165,7 +196,7 @@ def _parse_fast(data: bytes, dialect: Dialect, wanted: Sequence[int]) -> pl.Data
     if b"\r" in data and data.count(b"\r") != data.count(b"\r\n"):
         return None  # polars treats some lone carriage returns as line ends
     if dialect.separator == " " and any(run in b"\n" + data for run in (b"  ", b" \n", b" \r", b"\n ")):
-        return None
+        return None  # polars takes every space as a separator
     names = dialect.columns
     try:
         table = pl.read_csv(
@@ -183,6 +214,8 @@ def _parse_fast(data: bytes, dialect: Dialect, wanted: Sequence[int]) -> pl.Data
     blank = any(column.null_count() or (column == "").any() for column in table)
     if not blank:
         return table
+    if dialect.separator == " ":
+        return None  # a blank at the end of a line is no field
     # polars fills short lines with nulls, so counting separators distinguishes them from blank fields.
     lines = data.count(b"\n") + (not data.endswith(b"\n"))
     if data.count(dialect.separator.encode()) != lines * (dialect.width - 1):
@@ -190,10 +223,13 @@ def _parse_fast(data: bytes, dialect: Dialect, wanted: Sequence[int]) -> pl.Data
     return table.with_columns(pl.when(pl.all() != "").then(pl.all()))
 
 
-def _parse_lines(source: Source, dialect: Dialect, wanted: Sequence[int]) -> tuple[pl.DataFrame, int]:
-    """The same rows one by one, and how many comments; raises with the number of the first line that is wrong."""
+def _parse_lines(
+    source: Source, dialect: Dialect, wanted: Sequence[int], skip_malformed: bool | None
+) -> tuple[pl.DataFrame, int, list[Malformed]]:
+    """The same rows one by one, how many comments, and the lines that were skipped as malformed."""
     path, width = source.path, dialect.width
     rows: list[list[str | None]] = []
+    malformed: list[Malformed] = []
     line = comments = 0
     before = source.first_line - 1
     rows_of = records(decode(source), dialect.separator)
@@ -204,9 +240,13 @@ def _parse_lines(source: Source, dialect: Dialect, wanted: Sequence[int]) -> tup
                 if fields[0].startswith(COMMENT):
                     comments += 1
                     continue
+                if skip_malformed:
+                    malformed.append(Malformed(before + line, _found(fields, dialect)))
+                    continue
+                hint = " Use `skip_malformed` to skip and count such lines." if skip_malformed is False and rows else ""
                 raise DataError(
                     f"{path}:{before + line}: expected {width} {dialect.separator_name}-separated fields, found "
-                    f"{len(fields)}: {shown(fields, dialect)}. {advice(fields, dialect, first=not rows)}"
+                    f"{len(fields)}: {shown(fields, dialect)}. {advice(fields, dialect, first=not rows)}{hint}"
                 )
             rows.append([fields[i] or None for i in wanted])
     except csv.Error as error:
@@ -219,7 +259,12 @@ def _parse_lines(source: Source, dialect: Dialect, wanted: Sequence[int]) -> tup
     columns = zip(*rows, strict=True) if rows else ([] for _ in wanted)
     names = dialect.columns
     frame = pl.DataFrame([pl.Series(names[i], c, pl.String) for i, c in zip(wanted, columns, strict=True)])
-    return frame, comments
+    return frame, comments, malformed
+
+
+def _found(fields: Sequence[str], dialect: Dialect) -> str:
+    count = f"{len(fields)} {'field' if len(fields) == 1 else 'fields'} instead of {dialect.width}"
+    return f"{count}: {shown(list(fields), dialect)}"
 
 
 def _refuse_blanks(source: Source, dialect: Dialect, roles: Roles, frame: pl.DataFrame, comments: int) -> None:

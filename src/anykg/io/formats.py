@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 GROUP = "anykg.formats"
 TABLE_OPTIONS = frozenset({"columns", "where", "relation"})
-TEXT_OPTIONS = TABLE_OPTIONS | {"separator", "header"}
+TEXT_OPTIONS = TABLE_OPTIONS | {"separator", "header", "skip_malformed"}
 RDF_OPTIONS = frozenset({"literals", "names", "where"})
 KGTK_OPTIONS = frozenset({"literals", "where"})
 Reader = Callable[[Source, ReadOptions], Parsed]

@@ -42,12 +42,31 @@ def read_task(path: Path | str, name: str | None = None) -> Task:
     return _read_pair(path, name)
 
 
+def read_observed(path: Path | str) -> KnowledgeGraph:
+    """As `read_task(path).observed`; the files of a separate training graph are not read."""
+    path = Path(path)
+    if path.is_dir() and _has(path, "train", "msg", "test"):
+        return _read_together(_file(path, "msg"), _file(path, "test"))[0]
+    if path.is_file() or (path.is_dir() and _has(path, "train", "valid", "test")):
+        return read_task(path).observed
+    _, _, inference = _pair_of(path)
+    return _read_together(_file(inference, "observe"), _file(inference, "test"))[0]
+
+
 def _read_transductive(folder: Path, name: str) -> Task:
     train, valid, test = _read_together(*(_file(folder, stem) for stem in ("train", "valid", "test")))
     return Task(name, train=train, valid=valid, observed=train, test=test)
 
 
 def _read_pair(path: Path, name: str | None) -> Task:
+    prefix, training, inference = _pair_of(path)
+    train, valid = _read_together(_file(training, "train"), _file(training, "valid"))
+    observed, test = _read_together(_file(inference, "observe"), _file(inference, "test"))
+    return Task(name or prefix, train=train, valid=valid, observed=observed, test=test)
+
+
+def _pair_of(path: Path) -> tuple[str, Path, Path]:
+    """The common prefix of the two folders of a task, and the folders of its training and inference graphs."""
     prefix = path.resolve().name if path.is_dir() else path.name
     prefix = prefix.removesuffix("-trans").removesuffix("-ind")
     parent = path.resolve().parent if path.is_dir() else path.parent
@@ -58,9 +77,7 @@ def _read_pair(path: Path, name: str | None) -> Task:
     for folder in (training, inference):
         if not folder.is_dir():
             raise DataError(f"{folder}: there is no such folder; a task of two graphs is both {prefix}-trans and -ind.")
-    train, valid = _read_together(_file(training, "train"), _file(training, "valid"))
-    observed, test = _read_together(_file(inference, "observe"), _file(inference, "test"))
-    return Task(name or prefix, train=train, valid=valid, observed=observed, test=test)
+    return prefix, training, inference
 
 
 def _read_msg(folder: Path, name: str) -> Task:

@@ -35,6 +35,7 @@ class Reading(TypedDict, total=False):
     names: Literal["full", "prefixed"]
     query: str | None
     strict: bool
+    skip_malformed: bool
     cache: bool
 
 
@@ -74,6 +75,8 @@ class ReadOptions:
     """For a database, the query that returns head, relation and tail, or a file with it."""
     strict: bool = False
     """Refuse blank fields and comments instead of skipping and counting them."""
+    skip_malformed: bool = False
+    """Skip and count the lines of delimited text that have too few or too many fields, instead of refusing the file."""
     cache: bool = True
     """Keep a packed copy of a large file in the user's cache, and open that the next time."""
 
@@ -85,6 +88,8 @@ class ReadOptions:
             raise ConfigError(f"bins: expected at least 1, found {self.bins}.")
         if self.relation is not None and not self.relation:
             raise ConfigError("relation: expected a name, found an empty one.")
+        if self.strict and self.skip_malformed:
+            raise ConfigError("Expected `strict` or `skip_malformed`, found both; leave out one.")
 
     @classmethod
     def of(cls, **reading: Any) -> ReadOptions:

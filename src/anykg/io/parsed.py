@@ -7,13 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 
 from anykg.io.columns import UNTYPED, Roles
 
 TRIPLET = ("head", "relation", "tail")
+MALFORMED = "malformed lines"
+
+
+class Malformed(NamedTuple):
+    """A line that was skipped because its number of fields is wrong."""
+
+    line: int
+    found: str
+    """How many fields it has, and its beginning."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +51,8 @@ class Parsed:
     prefixes: Mapping[str, str] = field(default_factory=dict)
     left_out: Mapping[str, int] = field(default_factory=dict)
     """Counts of what was skipped, such as {"comments": 3}."""
+    malformed: tuple[Malformed, ...] = ()
+    """The lines with too few or too many fields, if they were skipped."""
     notes: tuple[str, ...] = ()
     """Remarks on how the file was read, for the user."""
 

@@ -18,11 +18,12 @@ from anykg.errors import DataError
 from anykg.io.columns import GRAPHRAG_TABLES, NEO4J, UNTYPED, Roles, by_header, plain
 from anykg.io.escapes import escape_where
 from anykg.io.options import ReadOptions
-from anykg.io.parsed import TRIPLET, Parsed
+from anykg.io.parsed import MALFORMED, TRIPLET, Parsed
 from anykg.io.source import Source, load
 
 if TYPE_CHECKING:
     from anykg.graph.graph import KnowledgeGraph
+    from anykg.io.delimited import Rows
 
 EDGE_WORDS = ("edges", "edge", "relationships", "relationship", "relations", "rels", "links")
 TITLES = ("name", "label", "title", "display_name")
@@ -50,7 +51,7 @@ def read_apoc(source: Source, options: ReadOptions) -> Parsed:
     dialect = detect(source, ReadOptions(header=True, separator=options.separator))
     dialect = Dialect(dialect.separator, len(dialect.names or ()), True, dialect.names)
     names = dialect.columns
-    frame, _ = parse_rows(source, dialect, range(len(names)), required=())
+    frame = parse_rows(source, dialect, range(len(names)), required=()).frame
     is_node = pl.col("_start").is_null()
     labels = _labels(frame.filter(is_node), "_id")
     links = frame.filter(~is_node)
@@ -69,7 +70,7 @@ def read_kgtk(source: Source, options: ReadOptions) -> Parsed:
     first = source.start.split(b"\n", 1)[0].decode("utf-8", errors="replace").strip("\r")
     names = first.split("\t")
     dialect = Dialect("\t", len(names), True, tuple(names))
-    frame, skipped = parse_rows(source, dialect, range(len(names)), required=())
+    frame, skipped, _ = parse_rows(source, dialect, range(len(names)), required=())
     value, kind = pl.col("node2"), pl.col("label")
     is_label = kind.is_in(["label", "rdfs:label"]) & value.str.contains(_KGTK_TEXT.pattern.replace("?P<", "?<"))
     labels = _kgtk_labels(frame.filter(is_label), options.language)
@@ -148,8 +149,10 @@ def read_folder(folder: Path, options: ReadOptions) -> Parsed:
     links: list[tuple[Path, pl.DataFrame, Roles]] = []
     labels: dict[str, str] = {}
     nodes: list[tuple[Path, pl.DataFrame]] = []
+    malformed = 0
     for path in _tables_in(folder):
-        table = table_of(path)
+        rows = _rows_of(path, skip_malformed=options.skip_malformed)
+        table, malformed = rows.frame, malformed + len(rows.malformed)
         roles = by_header(table.columns)
         if roles is not None and not any(m and m["kind"] == "ID" for m in map(NEO4J.match, table.columns)):
             links.append((path, table, roles))
@@ -171,7 +174,7 @@ def read_folder(folder: Path, options: ReadOptions) -> Parsed:
     frame = pl.concat(frames, how="diagonal_relaxed")
     return Parsed(
         frame, "head", None if untyped or options.relation else "relation", "tail", format="folder", header=True,
-        labels=labels, notes=(note,),
+        labels=labels, left_out={MALFORMED: malformed} if malformed else {}, notes=(note,),
     )  # fmt: skip
 
 
@@ -213,24 +216,28 @@ def _first_line(path: Path) -> bytes:
 
 def table_of(path: Path) -> pl.DataFrame:
     """A table with a header, all its columns."""
-    from anykg.io.delimited import parse_rows
+    return _rows_of(path, skip_malformed=None).frame
+
+
+def _rows_of(path: Path, *, skip_malformed: bool | None) -> Rows:
+    """A table with a header, all its columns, and what was skipped."""
+    from anykg.io.delimited import Rows, parse_rows
     from anykg.io.dialect import Dialect, detect
 
     source = load(path)
     extension = _extension(path)
     try:
         if extension == ".parquet":
-            return pl.read_parquet(io.BytesIO(source.data))
+            return Rows(pl.read_parquet(io.BytesIO(source.data)), {}, ())
         if extension == ".feather":
-            return pl.read_ipc(io.BytesIO(source.data))
+            return Rows(pl.read_ipc(io.BytesIO(source.data)), {}, ())
         if extension in (".jsonl", ".ndjson"):
-            return pl.read_ndjson(source.data, infer_schema_length=None)
+            return Rows(pl.read_ndjson(source.data, infer_schema_length=None), {}, ())
     except pl.exceptions.PolarsError as error:
         raise DataError(f"{path}: this file is cut short or damaged; download or export it again.") from error
     dialect = detect(source, ReadOptions(header=True))
     dialect = Dialect(dialect.separator, len(dialect.names or ()), True, dialect.names, dialect.skip)
-    frame, _ = parse_rows(source, dialect, range(dialect.width), required=())
-    return frame
+    return parse_rows(source, dialect, range(dialect.width), required=(), skip_malformed=skip_malformed)
 
 
 def _id_column(names: Sequence[str]) -> str:

@@ -23,15 +23,15 @@ from anykg.io.delimited import parse_labels
 from anykg.io.formats import RDF_OPTIONS, detect, idle_options
 from anykg.io.options import Reading, ReadOptions
 from anykg.io.pack import is_pack, open_pack
-from anykg.io.parsed import Parsed, added
+from anykg.io.parsed import MALFORMED, Parsed, added
 from anykg.io.property_graphs import file_beside, is_graph_folder, labels_beside, read_folder, table_of
-from anykg.io.source import Source, load
+from anykg.io.source import load
 from anykg.progress import Progress
 
 logger = logging.getLogger("anykg")
 FIELDS = {"h": "head", "r": "relation", "t": "tail"}
-NOTEWORTHY = (BLANK, "comments")
-"""Kinds of rows that are skipped without being asked to, which is logged."""
+NOTEWORTHY = (BLANK, "comments", MALFORMED)
+"""Kinds of rows whose number is logged when they are skipped."""
 
 
 @dataclass(frozen=True)
@@ -101,10 +101,14 @@ def read_graph(source: Path | str, **reading: Unpack[Reading]) -> KnowledgeGraph
     See `read_with_report` for `reading`.
     """
     graph, report = read_with_report(source, **reading)
-    skipped = [f"{what} left out: {report.left_out[what]:,}" for what in NOTEWORTHY if report.left_out.get(what)]
-    for note in (*report.notes, *skipped):
+    for note in (*report.notes, *notes_on(report.left_out)):
         logger.warning("%s: %s.", report.path, note)
     return graph
+
+
+def notes_on(left_out: Mapping[str, int]) -> list[str]:
+    """How many rows of each noteworthy kind were left out."""
+    return [f"{what} left out: {left_out[what]:,}" for what in NOTEWORTHY if left_out.get(what)]
 
 
 def read_with_report(
@@ -113,7 +117,7 @@ def read_with_report(
     """The graph in a file, a folder, at an address or in a database, and how it was read.
 
     `reading` are the fields of `anykg.io.options.ReadOptions`: columns, separator, header, relation, where, keep, drop,
-    literals, bins, labels, attributes, language, names, query, format, strict.
+    literals, bins, labels, attributes, language, names, query, format, strict, skip_malformed.
     """
     attributes = reading.pop("attributes", None)
     graph, report = _read_or_open(source, progress, reading)
@@ -223,11 +227,14 @@ def _packed_report(graph: KnowledgeGraph, shown: str) -> ReadReport:
     )
 
 
-def read_names(source: Path | str, **reading: Unpack[Reading]) -> Names:
-    """The triplets of a file as names, before they become a graph."""
+def read_names(source: Path | str, *, keep_blank: bool = False, **reading: Unpack[Reading]) -> Names:
+    """The triplets of a file as names, before they become a graph.
+
+    With `keep_blank`, rows with a blank field stay, as nulls.
+    """
     options = ReadOptions.of(**reading)
     parsed = parse(source, options)
-    names = names_of(parsed, options, addresses.shown(source))
+    names = names_of(parsed, options, addresses.shown(source), keep_blank=keep_blank)
     if names.table.is_empty():
         raise DataError(_nothing(addresses.shown(source), names, options))
     return names
@@ -250,7 +257,7 @@ def parse(source: Path | str, options: ReadOptions) -> Parsed:
     content = load(path)
     format = detect(content, options)
     for name in idle_options(format, options):
-        raise ConfigError(f"{path}: is read as {format.name}, where {name} has no effect; leave it out.")
+        raise ConfigError(f"{path}: is read as {format.name}, where `{name}` has no effect; leave it out.")
     parsed = format.read(content, options)
     if not parsed.labels and parsed.format not in _no_columns():
         beside = labels_beside(path)
@@ -258,19 +265,6 @@ def parse(source: Path | str, options: ReadOptions) -> Parsed:
             file, labels = beside
             parsed = parsed.but(labels=labels, notes=(*parsed.notes, f"labels from {file.name} beside it"))
     return parsed
-
-
-def read_partial(path: Path | str) -> pl.DataFrame:
-    """Columns head, relation and tail of a small file in which fields may be blank, such as questions."""
-    content: Source = load(path)
-    options = ReadOptions()
-    parsed = detect(content, options).read(content, options)
-    frame = parsed.frame
-    columns = {"head": parsed.head, "relation": parsed.relation, "tail": parsed.tail}
-    return frame.select(
-        (pl.lit(None, pl.String) if column is None else pl.col(column).cast(pl.String)).alias(name)
-        for name, column in columns.items()
-    )
 
 
 def graph_with(graph: KnowledgeGraph, labels: Mapping[str, str], prefixes: Mapping[str, str]) -> KnowledgeGraph:

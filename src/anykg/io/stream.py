@@ -7,6 +7,7 @@ a whole; the dialect of a delimited file is detected from its first part.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Unpack
@@ -17,8 +18,12 @@ from anykg.errors import ConfigError, DataError
 from anykg.io.choices import names_of
 from anykg.io.formats import detect, idle_options
 from anykg.io.options import Reading, ReadOptions
+from anykg.io.parsed import added
+from anykg.io.read import notes_on
 from anykg.io.source import PART_BYTES, Source, load_parts
 from anykg.progress import Progress
+
+logger = logging.getLogger("anykg")
 
 
 def stream_names(
@@ -44,7 +49,7 @@ def stream_names(
     first = next(sources)
     format = detect(first, options)
     for name in idle_options(format, options):
-        raise ConfigError(f"{path}: is read as {format.name}, where {name} has no effect; leave it out.")
+        raise ConfigError(f"{path}: is read as {format.name}, where `{name}` has no effect; leave it out.")
 
     def all_parts() -> Iterator[Source]:
         yield first
@@ -58,10 +63,14 @@ def stream_names(
         else (format.read(source, options) for source in all_parts())
     )
     any_facts = False
+    left_out: dict[str, int] = {}
     for part in parsed:
-        table = names_of(part, options, path).table
-        if not table.is_empty():
+        names = names_of(part, options, path)
+        left_out = added(left_out, names.left_out)
+        if not names.table.is_empty():
             any_facts = True
-            yield table
+            yield names.table
+    for note in notes_on(left_out):
+        logger.warning("%s: %s.", path, note)
     if not any_facts:
         raise DataError(f"{path}: expected facts between entities, found none; use literals='keep' to read literals.")

@@ -130,6 +130,19 @@ def _elementwise(name: str) -> Any:
 add = _elementwise("fadd")
 subtract = _elementwise("fsub")
 multiply = _elementwise("fmul")
+divide = _elementwise("fdiv")
+
+
+@intrinsic
+def square_root(typing: Any, value: Any) -> Any:
+    """The square root of every lane."""
+
+    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kind = ir.FunctionType(arguments[0].type, [arguments[0].type])
+        function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.sqrt.v{value.count}f32")
+        return builder.call(function, arguments)
+
+    return value(value), emit
 
 
 @intrinsic

@@ -50,7 +50,7 @@ def load_model(name_or_folder: Path | str, *, trust: bool = False) -> LinkPredic
     """
     if _is_with_rules(name_or_folder):
         return _with_rules(str(name_or_folder), trust)
-    if str(name_or_folder) in MODELS and not Path(name_or_folder).exists():
+    if str(name_or_folder) not in shipped() and str(name_or_folder) in MODELS and not Path(name_or_folder).exists():
         return _untrained(str(name_or_folder))
     folder = folder_of(name_or_folder)
     described = read_description(folder)

@@ -16,7 +16,8 @@ from anykg.errors import DataError
 from anykg.graph.graph import KnowledgeGraph
 from anykg.progress import Progress, ignore
 from anykg.rules.clause import Clause
-from anykg.rules.kernels.joins import NONE, adjacency, joined_pairs
+from anykg.rules.kernels.bodies import joined_pairs
+from anykg.rules.kernels.joins import NONE, adjacency
 from anykg.rules.match import groundings, implied
 from anykg.rules.shapes import path_steps
 

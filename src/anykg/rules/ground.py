@@ -14,7 +14,7 @@ from anykg.graph.graph import KnowledgeGraph
 from anykg.rules.clause import Clause
 from anykg.rules.kernels.matching import fact_index
 from anykg.rules.kernels.tables import ground_paths
-from anykg.rules.shapes import path_clauses, path_number
+from anykg.rules.shapes import grounding
 
 CHUNK = 2048
 """Heads counted per chunk, before supports are summed."""
@@ -56,13 +56,7 @@ class GroundRules:
 
     def shape(self, rule: int) -> tuple[Clause, tuple[int, ...]]:
         """The clause a rule is a grounding of, and the relations C1, C2, .. of the rule."""
-        directions, steps = self.relations(rule)
-        blocks = list(dict.fromkeys(steps))
-        head = int(self.heads[rule])
-        pattern = 1 if self.length == 2 and len(blocks) == 1 else 0
-        choice = blocks.index(head) + 1 if head in blocks else 0
-        clause = path_clauses(self.length)[path_number(directions, pattern, choice)]
-        return clause, (head, *(block for block in blocks if block != head))
+        return grounding(*self.relations(rule), int(self.heads[rule]))
 
 
 @dataclass(frozen=True)
@@ -78,6 +72,8 @@ class Grounded:
     """Pairs of the body whose E1 has a fact of C1."""
     facts: int
     """Facts of C1 that are links."""
+    error: float = 0.0
+    """Standard error of the confidence, if the counts are estimates from a sample; 0 if they are exact."""
 
     @property
     def head_coverage(self) -> float:

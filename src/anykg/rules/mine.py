@@ -183,8 +183,8 @@ def refuse_too_large(graph: KnowledgeGraph, length: int) -> None:
     if needed > free:
         raise DataError(
             f"Counting every shape of clause with {n:,} entities and {r:,} relations needs about "
-            f"{needed / 2**30:,.0f} GiB, but {free / 2**30:,.0f} GiB are free; the model `rulebook` mines named rules "
-            "of such graphs in little memory, or merge rare relations first."
+            f"{needed / 2**30:,.0f} GiB, but {free / 2**30:,.0f} GiB are free; use seconds=60 to sample rules in its "
+            "relations for that long instead, or merge rare relations first."
         )
 
 

@@ -25,13 +25,16 @@ from anykg.errors import ConfigError
 from anykg.graph.graph import KnowledgeGraph
 from anykg.graph.vocabulary import Vocabulary
 from anykg.progress import Progress
+from anykg.rules.kernels.bodies import count_bodies
 from anykg.rules.kernels.items import item_index, item_rules
-from anykg.rules.kernels.joins import NONE, Adjacency, adjacency, closing_paths, count_bodies
+from anykg.rules.kernels.joins import NONE, Adjacency, adjacency, closing_paths
 from anykg.seeds import generator
 
 LONGEST = 3
 SMALL = 50_000
 """Number of facts up to which rules with a support of 1 are kept."""
+LARGE, MANY = 1_000_000, 4_000
+"""Number of facts from which on only so many facts of a relation are compared with its bodies of one fact."""
 
 
 @dataclass(frozen=True)
@@ -104,14 +107,17 @@ def mine_named(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> NamedRules:
-    """Mine the rules of a graph for about `seconds`; without a limit, for `settings.rounds` rounds of sampling."""
+    """Mine the rules of a graph for about `seconds`; without a limit, for `settings.rounds` rounds of sampling.
+
+    Compiling and sorting the facts do not count towards the time.
+    """
     if not len(graph):
         return empty_rules()
     if seconds is not None:
         _compile()
-    deadline = np.inf if seconds is None else time.monotonic() + seconds
     settings = replace(settings, min_support=settings.min_support or (1 if len(graph) <= SMALL else 2))
     adjacent = adjacency(graph)
+    deadline = np.inf if seconds is None else time.monotonic() + seconds
     rules = empty_rules()
     if settings.constants:
         share = np.inf if seconds is None else time.monotonic() + 0.4 * seconds
@@ -165,16 +171,17 @@ class _PathMiner:
         """Look for paths of `length` that join the next facts of every relation, and count the most frequent."""
         if length in self.full:
             return
-        size = self.settings.facts_per_relation if length > 1 else self.most
+        one = MANY if len(self.graph) > LARGE else self.most
+        size = self.settings.facts_per_relation if length > 1 else one
         number = number % max(1, -(-self.most // size))
         chosen = (self.number >= number * size) & (self.number < (number + 1) * size)
         keys = self._closing(self.facts[chosen], length, number)
         bodies = self._frequent(keys, length, number)
         if len(bodies):
-            self._count(bodies)
+            self._count(bodies, length)
 
     def _closing(self, facts: np.ndarray, length: int, number: int) -> np.ndarray:
-        parts = np.array_split(facts, max(1, len(facts) // 500))
+        parts = np.array_split(facts, max(1, len(facts) // self._at_once(500, length)))
         width = self.settings.width
 
         def run(index: int) -> np.ndarray:
@@ -186,6 +193,14 @@ class _PathMiner:
 
         with _pool() as pool:
             return np.concatenate(list(pool.map(run, range(len(parts)))) or [np.empty(0, np.int64)])
+
+    def _at_once(self, few: int, length: int) -> int:
+        """How much a kernel is given at a time: more on graphs of many entities, for which it has to clear arrays.
+
+        Longer paths take more time, and the time limit is looked at in between.
+        """
+        share: int = 50_000 * 4 ** (length - 1)
+        return max(few, few * self.graph.num_entities // share)
 
     def _frequent(self, keys: np.ndarray, length: int, number: int) -> np.ndarray:
         """The bodies [B, 3] that join most facts of some relation and were not counted before."""
@@ -211,8 +226,8 @@ class _PathMiner:
         # Either end is asked for, and counted from the other one.
         return np.unique(np.concatenate([bodies, turned(bodies, self.graph.num_relations)]), axis=0)
 
-    def _count(self, bodies: np.ndarray) -> None:
-        parts = np.array_split(bodies, max(1, len(bodies) // 64))
+    def _count(self, bodies: np.ndarray, length: int) -> None:
+        parts = np.array_split(bodies, max(1, len(bodies) // self._at_once(64, length)))
         settings = self.settings
 
         def run(part: np.ndarray) -> np.ndarray:

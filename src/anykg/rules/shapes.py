@@ -10,6 +10,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import cache
 from itertools import pairwise, product
 from typing import Literal, NamedTuple
 
@@ -66,6 +68,7 @@ def shapes(length: int) -> list[Shape]:
     return all_shapes
 
 
+@cache
 def path_clauses(length: int) -> dict[int, Clause]:
     """The clauses whose body is a path of `length` steps, by their number in `rules.kernels.paths`."""
     clauses = {}
@@ -81,6 +84,18 @@ def path_clauses(length: int) -> dict[int, Clause]:
 def path_number(directions: int, pattern: int, choice: int) -> int:
     """The number of a shape of paths; see `rules.kernels.paths`."""
     return (directions * PATTERNS + pattern) * CHOICES + choice
+
+
+def grounding(directions: int, steps: Sequence[int], head: int) -> tuple[Clause, tuple[int, ...]]:
+    """The clause that a rule with named relations is an instance of, and its relations C1, C2, ..
+
+    `steps` are the relations of the path and `directions` the bits of those walked against their direction.
+    """
+    blocks = list(dict.fromkeys(steps))
+    pattern = _EQUAL[len(steps)].index(tuple(blocks.index(step) for step in steps))
+    choice = blocks.index(head) + 1 if head in blocks else 0
+    clause = path_clauses(len(steps))[path_number(directions, pattern, choice)]
+    return clause, (head, *(block for block in blocks if block != head))
 
 
 def path_steps(clause: Clause) -> tuple[int, tuple[int, ...]]:

@@ -31,6 +31,8 @@ class NamedRule:
     support: int
     partial: int
     facts: int
+    error: float = 0.0
+    """Standard error of the confidence, if the counts are estimates."""
 
     @property
     def confidence(self) -> float:
@@ -71,6 +73,7 @@ def rule_set(
             g.support,
             g.partial,
             g.facts,
+            g.error,
         )
         for g in groundings
     )
@@ -107,7 +110,13 @@ def load_rules(path: Path | str) -> RuleSet:
             for row in content["clauses"]
         )
         groundings = tuple(
-            NamedRule(row["rule"], row["clause"], tuple(row["relations"]), *(int(row[name]) for name in _COUNTS))
+            NamedRule(
+                row["rule"],
+                row["clause"],
+                tuple(row["relations"]),
+                **{name: int(row[name]) for name in _COUNTS},
+                error=float(row.get("error", 0.0)),
+            )
             for row in content["groundings"]
         )
         return RuleSet(content["graph"], content["digest"], clauses, groundings)

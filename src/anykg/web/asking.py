@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Literal
-
-import numpy as np
 
 import anykg
 from anykg.answers.calibrated import kept_calibration
-from anykg.answers.calibration import Calibration
 from anykg.errors import InputError
 from anykg.graph.graph import KnowledgeGraph
 from anykg.models.base import LinkPredictor
@@ -18,8 +16,6 @@ from anykg.web.decisions import Triple
 
 FEW_FACTS = 10
 """Number of hidden facts of a relation below which a share is uncertain."""
-LISTED = 20
-"""Best answers among which the probability of a fact is looked up."""
 COLUMNS = ("head", "relation", "tail")
 Asked = Literal["head", "relation", "tail"]
 Question = tuple[str | None, str | None, str | None]
@@ -34,13 +30,8 @@ def open_column(question: Question) -> Asked | None:
 
 
 def has_probabilities(graph: KnowledgeGraph, model: LinkPredictor, asked: Asked | None) -> bool:
-    """Whether scores of this model on this graph can be turned into probabilities without more work."""
-    return calibration_for(graph, model, asked) is not None
-
-
-def calibration_for(graph: KnowledgeGraph, model: LinkPredictor, asked: Asked | None) -> Calibration | None:
-    """The calibration, stored with a fitted model or cached by a check."""
-    return kept_calibration(model, graph, "relation" if asked == "relation" else "node")
+    """Whether this model is calibrated on this graph: by a check, or when it was fitted."""
+    return kept_calibration(model, graph, "relation" if asked == "relation" else "node") is not None
 
 
 def with_names(graph: KnowledgeGraph, row: dict[str, Any]) -> dict[str, Any]:
@@ -63,101 +54,45 @@ def predict_all(
     calibrated: bool,
     progress: Progress = ignore,
 ) -> list[dict[str, Any]]:
-    """The answers to each of several questions that ask for the same column."""
+    """What `predict` answers to each of several questions that ask for the same column, as `to_dict()` gives it."""
     distinct = list(dict.fromkeys(questions))
-    answers = anykg.predict(
-        graph, questions=distinct, k=k, known=known, calibrated=calibrated, model=model, progress=progress, strict=True
-    ).to_dict()
-    by_question: dict[Question, list[dict[str, Any]]] = {question: [] for question in distinct}
-    for row in answers["rows"]:
-        by_question[distinct[row["query"] - 1]].append(with_names(graph, row))
-    left = _none_of_these(answers["summary"].get("none_of_these"), distinct)
-    return [
-        {
-            "asked": open_column(question),
-            "calibrated": calibrated,
-            "answers": [_answer(row) for row in by_question[question]],
-            "none_of_these": left[question],
-            "warnings": answers["warnings"],
-        }
-        for question in questions
-    ]
-
-
-def _none_of_these(stated: Any, questions: Sequence[Question]) -> dict[Question, float | None]:
-    """By question, the probability that no entity of the graph answers it; rows of (query from 1, probability)."""
-    probabilities: dict[Question, float | None] = dict.fromkeys(questions)
-    for row in stated or ():
-        probabilities[questions[row["query"] - 1]] = row["probability"]
-    return probabilities
+    ask = partial(anykg.predict, graph, k=k, known=known, calibrated=calibrated, model=model, progress=progress)
+    if len(distinct) == 1:
+        [(head, relation, tail)] = distinct
+        return [ask(head=head, relation=relation, tail=tail).to_dict()] * len(questions)
+    together = ask(questions=distinct, strict=True)
+    found = {question: together.of_question(number).to_dict() for number, question in enumerate(distinct, 1)}
+    return [found[question] for question in questions]
 
 
 def score_all(
     graph: KnowledgeGraph, model: LinkPredictor, facts: Sequence[Triple], *, progress: Progress = ignore
 ) -> dict[str, Any]:
-    """How plausible given facts are."""
-    scored = anykg.score(graph, facts, model=model, progress=progress).to_dict()
-    stated = probabilities(graph, model, facts, scored["rows"])
-    rows = [
-        _answer(with_names(graph, row)) | {"probability": value}
-        for row, value in zip(scored["rows"], stated, strict=True)
-    ]
-    calibrated = any(value is not None for value in stated)
-    return {
-        "asked": None,
-        "calibrated": calibrated,
-        "answers": rows,
-        "none_of_these": None,
-        "warnings": scored["warnings"],
+    """How plausible given facts are, as `score` says."""
+    return anykg.score(graph, facts, model=model, strict=True, progress=progress).to_dict()
+
+
+def labels_of(
+    graph: KnowledgeGraph, rows: Sequence[dict[str, Any]], question: Question = (None, None, None)
+) -> dict[str, dict[str, str]]:
+    """Labels, by name, of the entities and relations in rows and in a question, where they differ from the names."""
+    triples = [question, *(tuple(row[column] for column in COLUMNS) for row in rows)]
+    names = {
+        "entities": {part for head, _, tail in triples for part in (head, tail) if part is not None},
+        "relations": {relation for _, relation, _ in triples if relation is not None},
     }
-
-
-def probabilities(
-    graph: KnowledgeGraph, model: LinkPredictor, facts: Sequence[Triple], rows: Sequence[dict[str, Any]]
-) -> list[float | None]:
-    """The probability of each of some scored facts; None without a check.
-
-    A fact that is among the best answers to its question has the probability of that answer.
-    """
-    stated: list[float | None] = [row.get("probability") for row in rows]
-    calibration = calibration_for(graph, model, "tail")
-    if not facts or calibration is None or any(value is not None for value in stated):
-        return stated
-    pooled = calibration(np.array([row["score"] for row in rows], np.float32))
-    questions: list[Question] = [(head, relation, None) for head, relation, _ in facts]
-    answered = predict_all(graph, model, questions, k=LISTED, known=False, calibrated=True)
-    result: list[float | None] = []
-    for (_, _, tail), answer, value in zip(facts, answered, pooled, strict=True):
-        there = [one["probability"] for one in answer["answers"] if one["tail"]["name"] == tail]
-        result.append(there[0] if there else float(value))
-    return result
-
-
-def _answer(row: dict[str, Any]) -> dict[str, Any]:
-    columns = (*COLUMNS, "score", "probability", "rank", "known", "tail_rank", "head_rank")
-    return {name: row.get(name) for name in columns} | {"decision": None}
+    found: dict[str, dict[str, str]] = {}
+    for kind, vocabulary in (("entities", graph.entities), ("relations", graph.relations)):
+        labels = (
+            {name: vocabulary.label(vocabulary.index(name)) for name in names[kind]} if vocabulary.num_labels else {}
+        )
+        found[kind] = {name: label for name, label in labels.items() if label != name}
+    return found
 
 
 def schema(graph: KnowledgeGraph) -> dict[str, Any]:
-    """The schema of a graph; for `graph.derive`."""
-    result = anykg.schema(graph)
-    return {
-        "relations": [
-            {
-                "relation": row.relation,
-                "facts": row.facts,
-                "heads": row.heads,
-                "tails": row.tails,
-                "statements": [
-                    {"property": one.holds, "other": one.other, "support": one.support, "cases": one.cases}
-                    for one in row.statements
-                ],
-                "head_kinds": [{"kind": one.kind, "share": one.share} for one in row.head_kinds],
-                "tail_kinds": [{"kind": one.kind, "share": one.share} for one in row.tail_kinds],
-            }
-            for row in result.schema.relations
-        ]
-    }
+    """The schema of a graph, as `to_dict()` gives it; for `graph.derive`."""
+    return anykg.schema(graph).to_dict()
 
 
 def trust(report: dict[str, Any] | None, graph: KnowledgeGraph, relation: str) -> dict[str, Any] | None:

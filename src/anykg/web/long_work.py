@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import anykg
+from anykg.answers.results import GraphInfo
 from anykg.graph.graph import KnowledgeGraph
 from anykg.progress import Progress
-from anykg.web.asking import probabilities
 
 LongWork = Callable[[KnowledgeGraph, str, dict[str, Any], Path, Progress], dict[str, Any]]
 
@@ -25,14 +26,10 @@ def _complete(
     graph: KnowledgeGraph, model: str, settings: dict[str, Any], folder: Path, progress: Progress
 ) -> dict[str, Any]:
     accepted = accepted_by(anykg.complete, settings)
-    loaded = anykg.load_model(model)
     result: dict[str, Any] = anykg.complete(
-        graph, model=loaded, state=folder / "state.npz", progress=progress, **accepted
+        graph, model=model, state=folder / "state.npz", progress=progress, **accepted
     ).to_dict()
-    facts = [(row["head"], row["relation"], row["tail"]) for row in result["rows"]]
-    stated = probabilities(graph, loaded, facts, result["rows"])
-    rows = [row | {"probability": value} for row, value in zip(result["rows"], stated, strict=True)]
-    return result | {"rows": rows}
+    return result
 
 
 def _audit(graph: KnowledgeGraph, model: str, settings: dict[str, Any], _: Path, progress: Progress) -> dict[str, Any]:
@@ -61,8 +58,15 @@ def _fit(graph: KnowledgeGraph, model: str, settings: dict[str, Any], _: Path, p
                 f"On hidden facts of this graph the mean reciprocal rank is {after:.2f}; of the best part, {best}, "
                 f"{parts[best]:.2f}."
             )
-    summary = {"sentence": sentence, "out": settings["out"]}
-    return {"command": "fit", "summary": summary, "rows": table, "warnings": []}
+    return {
+        "command": "fit",
+        "version": anykg.__version__,
+        "graph": asdict(GraphInfo.of(graph, graph.name)),
+        "model": Path(settings["out"]).name,
+        "summary": {"sentence": sentence, "out": settings["out"]},
+        "rows": table,
+        "warnings": [],
+    }
 
 
 def accepted_by(function: Callable[..., Any], settings: dict[str, Any]) -> dict[str, Any]:

@@ -11,10 +11,12 @@ from anykg.answers.explain.explanation import Explanation
 from anykg.answers.explain.show import sentence
 from anykg.graph.graph import KnowledgeGraph
 from anykg.models.base import LinkPredictor
-from anykg.web.asking import COLUMNS, LISTED, has_probabilities, predict_all
+from anykg.web.asking import COLUMNS, has_probabilities, predict_all
 from anykg.web.decisions import Triple
 from anykg.web.explore import named
 
+LISTED = 20
+"""Best answers among which the probability of a fact is looked up."""
 BETTER = 5
 """Known answers that are listed as better ones."""
 
@@ -22,7 +24,7 @@ BETTER = 5
 def explain(
     graph: KnowledgeGraph, model: LinkPredictor, fact: Triple, check: Callable[[], None] = lambda: None
 ) -> dict[str, Any]:
-    """Single facts, paths and rules behind a fact, the contrast with the runner-up, and the score without them.
+    """What `explain` finds, as `to_dict()` gives it, and as the page shows it: with labels and in words.
 
     `check` raises if no client waits for the answer any more.
     """
@@ -31,7 +33,7 @@ def explain(
     explanation = result.explanation
     stated = {} if explanation.known else _probabilities(graph, model, fact, check)
     words = _Words(graph, *(int(part) for part in explanation.triplet))
-    return {
+    page = {
         **words.triple(explanation.triplet),
         "known": explanation.known,
         "score": explanation.score,
@@ -63,8 +65,8 @@ def explain(
         ],
         "contrast": None if explanation.contrast is None else _contrast(graph, explanation.contrast, stated),
         **_removal(explanation),
-        "warnings": list(result.warnings),
     }
+    return result.to_dict() | {"page": page}
 
 
 def _probabilities(
@@ -74,10 +76,10 @@ def _probabilities(
     if not has_probabilities(graph, model, "tail"):
         return {}
     question = (fact[0], fact[1], None)
-    answers = predict_all(
+    [answers] = predict_all(
         graph, model, [question], k=LISTED, known=False, calibrated=True, progress=lambda done, total: check()
-    )[0]["answers"]
-    return {one["tail"]["name"]: one["probability"] for one in answers}
+    )
+    return {row["tail"]: row["probability"] for row in answers["rows"]}
 
 
 def _contrast(graph: KnowledgeGraph, found: Contrast, stated: dict[str, float | None]) -> dict[str, Any]:

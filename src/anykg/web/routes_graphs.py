@@ -77,10 +77,13 @@ async def upload(
     columns: Annotated[str | None, Form(max_length=20)] = None,
     separator: Annotated[str | None, Form(max_length=20)] = None,
     header: Annotated[bool | None, Form()] = None,
+    skip_malformed: Annotated[bool, Form()] = False,
 ) -> dict[str, Any]:
     """Send a graph file; it is read and described, and used only when it is opened."""
     given = {"columns": columns or None, "separator": separator or None, "header": header}
     reading = {name: value for name, value in given.items() if value is not None}
+    if skip_malformed:
+        reading["skip_malformed"] = True
     found = await state.read(
         request, lambda: state.uploads.take(file.file, file.filename or "graph", reading), UPLOAD_SECONDS
     )
@@ -199,15 +202,15 @@ async def predict(served: Graph, state: Held, request: Request, ask: schemas.Ask
 
     names = await state.read(request, resolve)
     question: asking.Question = tuple(names)
+    left_out = 0
     if asked is None:
         found = await _score(served, state, request, [question])  # type: ignore[list-item]
     else:
         rejected = _rejected(served, question)
         found = await state.predict(request, served, question, k=ask.k + len(rejected), known=ask.known)
-        kept = [one for one in found["answers"] if _triple(one) not in rejected]
-        found = found | {"answers": kept[: ask.k], "rejected": len(found["answers"]) - len(kept)}
-    labels = await state.read(request, lambda: _labels(served, question))
-    return _with_decisions(served, found) | {"names": labels, "trust": _trust(state, served, question[1])}
+        found, left_out = _without(found, rejected, ask.k)
+    trust = _trust(state, served, question[1])
+    return await _with_page(served, state, request, found, question, asked=asked, rejected=left_out, trust=trust)
 
 
 @router.post("/graphs/{graph}/score", response_model=schemas.Answers, responses=PROBLEMS, tags=["ask"])
@@ -223,10 +226,10 @@ async def score(served: Graph, state: Held, request: Request, given: schemas.Fac
 
     names = await state.read(request, resolve)
     found = await _score(served, state, request, names)
-    return _with_decisions(served, found) | {"names": {}, "trust": None}
+    return await _with_page(served, state, request, found)
 
 
-@router.post("/graphs/{graph}/explain", response_model=schemas.Explanation, responses=PROBLEMS, tags=["ask"])
+@router.post("/graphs/{graph}/explain", response_model=schemas.Explained, responses=PROBLEMS, tags=["ask"])
 async def explain(served: Graph, state: Held, request: Request, fact: schemas.Ask3) -> dict[str, Any]:
     """Why the model believes a fact: single facts, paths, rules, the runner-up, and what happens without them."""
 
@@ -244,7 +247,7 @@ async def explain(served: Graph, state: Held, request: Request, fact: schemas.As
     return found
 
 
-@router.get("/graphs/{graph}/schema", response_model=schemas.GraphSchema, responses=PROBLEMS, tags=["ask"])
+@router.get("/graphs/{graph}/schema", response_model=schemas.Result, responses=PROBLEMS, tags=["ask"])
 async def schema(served: Graph, state: Held, request: Request) -> dict[str, Any]:
     """The schema of the graph: functional, symmetric and inverse relations, and the kinds of entities they join."""
     found: dict[str, Any] = await state.compute(request, lambda _: served.graph.derive(asking.schema), PREDICT_SECONDS)
@@ -257,11 +260,11 @@ async def _score(served: Served, state: State, request: Request, facts: list[Tri
         lambda batch: asking.score_all(served.graph, served.model, facts, progress=batch.check),
         PREDICT_SECONDS,
     )
-    return found | {"rejected": 0}
+    return found
 
 
-def _triple(answer: dict[str, Any]) -> Triple:
-    return answer["head"]["name"], answer["relation"]["name"], answer["tail"]["name"]
+def _triple(row: dict[str, Any]) -> Triple:
+    return row["head"], row["relation"], row["tail"]
 
 
 def _rejected(served: Served, question: asking.Question) -> set[Triple]:
@@ -274,22 +277,39 @@ def _rejected(served: Served, question: asking.Question) -> set[Triple]:
     }
 
 
-def _with_decisions(served: Served, found: dict[str, Any]) -> dict[str, Any]:
-    answers = []
-    for one in found["answers"]:
-        decision = served.decisions.of(_triple(one))
-        answers.append(one | {"decision": decision.verdict if decision else None})
-    return found | {"answers": answers}
+def _without(found: dict[str, Any], rejected: set[Triple], k: int) -> tuple[dict[str, Any], int]:
+    """The first k answers that were not rejected, and how many were."""
+    kept = [row for row in found["rows"] if _triple(row) not in rejected]
+    rows = kept[:k]
+    return found | {"rows": rows, "summary": found["summary"] | {"count": len(rows)}}, len(found["rows"]) - len(kept)
 
 
-def _labels(served: Served, question: asking.Question) -> dict[str, str]:
-    graph = served.graph
-    vocabularies = (graph.entities, graph.relations, graph.entities)
-    return {
-        name: vocabulary.label(vocabulary.index(name))
-        for name, vocabulary in zip(question, vocabularies, strict=True)
-        if name is not None
-    }
+async def _with_page(
+    served: Served,
+    state: State,
+    request: Request,
+    found: dict[str, Any],
+    question: asking.Question = (None, None, None),
+    *,
+    asked: asking.Asked | None = None,
+    rejected: int = 0,
+    trust: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    """A result, and what the page shows with it."""
+    rows = found["rows"]
+
+    def page() -> dict[str, Any]:
+        decisions = [served.decisions.of(_triple(row)) for row in rows]
+        return {
+            "asked": asked,
+            "calibrated": "probability" in rows[0] if rows else "none_of_these" in found["summary"],
+            "labels": asking.labels_of(served.graph, rows, question),
+            "decisions": [None if one is None else one.verdict for one in decisions],
+            "rejected": rejected,
+            "trust": trust,
+        }
+
+    return found | {"page": await state.read(request, page)}
 
 
 def _trust(state: State, served: Served, relation: str | None) -> dict[str, Any] | None:

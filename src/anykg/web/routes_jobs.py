@@ -108,7 +108,7 @@ async def events(state: Held, request: Request, job: JobName) -> StreamingRespon
     return _stream(request, "job", look)
 
 
-@router.get("/jobs/{job}/result", response_model=schemas.Found, responses=PROBLEMS, tags=["jobs"])
+@router.get("/jobs/{job}/result", response_model=schemas.Result, responses=PROBLEMS, tags=["jobs"])
 async def result(state: Held, request: Request, job: JobName) -> dict[str, Any]:
     """What a job found."""
     found = job_of(state, job)

@@ -147,6 +147,7 @@ class Collection:
             if self._model is None:
                 self._model = load_model(self._model_name)
             title = name or located.name
+            graph.name = title
             identifier = _free_name(title, self._graphs)
             kept = self._decisions if self._decisions and not self._graphs else self._decisions_of(path, title)
             served = Served(

@@ -147,15 +147,17 @@ class Toolbox:
             return self.score(str(names[0]), str(names[1]), str(names[2]))
         calibrated = asking.has_probabilities(served.graph, served.model, asked)
         rejected = served.decisions.triples("reject")
-        ranked = asking.predict_all(
+        [ranked] = asking.predict_all(
             served.graph, served.model, [question], k=k + len(rejected), known=known, calibrated=calibrated
-        )[0]
-        answers = [one for one in ranked["answers"] if tuple(one[c]["name"] for c in asking.COLUMNS) not in rejected]
+        )
+        rows = [row for row in ranked["rows"] if tuple(row[column] for column in asking.COLUMNS) not in rejected]
+        label = (served.graph.relations if asked == "relation" else served.graph.entities).label
+        position = served.relation if asked == "relation" else served.entity
         return {
             "answers": [
-                self._judged(one) | {"answer": one[asked]["name"], "label": one[asked]["label"]} for one in answers[:k]
+                self._judged(row) | {"answer": row[asked], "label": label(position(row[asked]))} for row in rows[:k]
             ],
-            "none_of_these": ranked["none_of_these"],
+            "none_of_these": ranked["summary"].get("none_of_these"),
             "trust": self._trust(question[1]),
             "note": None if calibrated else "No probabilities for this kind of question; scores only rank.",
         }
@@ -164,7 +166,7 @@ class Toolbox:
         """How plausible one fact is."""
         served = self.served
         fact = self._fact(head, relation, tail)
-        row = asking.score_all(served.graph, served.model, [fact])["answers"][0]
+        row = asking.score_all(served.graph, served.model, [fact])["rows"][0]
         ranks = {"tail_rank": row["tail_rank"], "head_rank": row["head_rank"]}
         return self._judged(row) | ranks | {"trust": self._trust(fact[1])}
 
@@ -172,7 +174,7 @@ class Toolbox:
         """Why the model believes a fact."""
         served = self.served
         fact = self._fact(head, relation, tail)
-        why = reasons.explain(served.graph, served.model, fact)
+        why = reasons.explain(served.graph, served.model, fact)["page"]
         paths = [
             {"path": " ; ".join(_fact_text(one) for one in path["facts"]), "effect": _round(path["effect"])}
             for path in why["paths"]
@@ -210,19 +212,17 @@ class Toolbox:
             heads=[known_name(served, "entity", head)] if head else None,
         ).to_dict()
         rows = [row for row in result["rows"] if (row["head"], row["relation"], row["tail"]) not in done][:count]
-        facts = [(row["head"], row["relation"], row["tail"]) for row in rows]
-        probabilities = asking.probabilities(served.graph, served.model, facts, rows)
         return {
             "facts": [
                 {
                     "head": row["head"],
                     "relation": row["relation"],
                     "tail": row["tail"],
-                    "probability": _round(probability),
+                    "probability": _round(row["probability"]),
                     "in_graph": False,
                     "trust": self._trust(row["relation"], short=True),
                 }
-                for row, probability in zip(rows, probabilities, strict=True)
+                for row in rows
             ]
         }
 
@@ -235,8 +235,8 @@ class Toolbox:
         )
 
     def _judged(self, row: dict[str, Any]) -> dict[str, Any]:
-        judged = {"probability": _round(row["probability"]), "in_graph": row["known"]}
-        return judged if row["score"] is None else judged | {"score": _round(row["score"])}
+        judged = {"probability": _round(row.get("probability")), "in_graph": row["known"]}
+        return judged | {"score": _round(row["score"])} if "score" in row else judged
 
     def _trust(self, relation: str | None, *, short: bool = False) -> Any:
         """How often the first answer was right for a relation, and from how many hidden facts that is known."""

@@ -1,6 +1,7 @@
 """The public API: any form of graph in, plain results with one JSON shape out."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import networkx as nx
@@ -159,8 +160,33 @@ def test_batches_forgive_unknown_names(tmp_path: Path) -> None:
     assert "line 3: There is no entity named 'nobody'" in str(answers.skipped[0])
     assert "2 of 4 questions could not be asked" in answers.warnings[0]
     assert answers.to_dict()["summary"]["skipped"][1]["question"] == "(1, knows, 2)"
-    with pytest.raises(UnknownName, match="nobody"):
+    with pytest.raises(UnknownName, match=r"line 3: .*nobody"):
         anykg.predict(ROWS, questions=path, strict=True, model=RandomScorer())
+
+
+def test_files_of_facts_forgive_unknown_names_and_short_lines(tmp_path: Path) -> None:
+    path = tmp_path / "claims.tsv"
+    path.write_text("# claims\n1\tknows\t3\n\n1\tknow\t3\n1\tknows\n2\tknows\t\n2\tknows\t3\n")
+    scored = anykg.score(ROWS, path, model=RandomScorer())
+    assert [(row["head"], row["tail"]) for row in scored] == [("1", "3"), ("2", "3")]
+    assert list(map(str, scored.skipped)) == [
+        "line 4: There is no relation named 'know'. Did you mean 'knows'?",
+        "line 5: The line has 2 fields instead of 3.",
+        "line 6: Expected head, relation and tail; tail missing.",
+    ]
+    assert scored.warnings == ("3 of 5 facts could not be scored.",)
+    assert [row["line"] for row in scored.to_dict()["summary"]["skipped"]] == [4, 5, 6]
+    with pytest.raises(UnknownName, match="line 4: There is no relation named 'know'"):
+        anykg.score(ROWS, path, model=RandomScorer(), strict=True)
+    with pytest.raises(UnknownName, match="row 1: There is no entity named 'nobody'"):
+        anykg.score(ROWS, [("nobody", "knows", "3")] * 2, model=RandomScorer())
+
+
+def test_scores_are_said_to_compare_within_one_question_only() -> None:
+    alone = anykg.predict(ROWS, head="1", relation="knows", model=RandomScorer(), known=True)
+    assert repr(alone).splitlines()[-1].startswith("Compare scores within one question")
+    stated = replace(alone, frame=alone.frame.rename({"score": "probability"}))
+    assert "Scores" not in repr(stated)
 
 
 def test_names_cannot_steer_the_terminal() -> None:

@@ -1,5 +1,7 @@
 """Audits: a planted error is found and named."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -39,12 +41,26 @@ def test_planted_errors_come_first_with_a_reason() -> None:
         for row in right.to_polars().to_dicts()
     ]
     graph = clean.without(np.array(ids)).union(wrong)
-    found = audit(graph, count=10, minutes=0.15).to_polars().to_dicts()
-    listed = {(row["head"], row["relation"], row["tail"]) for row in found}
+    result = audit(graph, minutes=0.15)
+    found = result.to_polars().to_dicts()
     planted = {tuple(row) for row in wrong.to_polars().iter_rows()}
-    assert planted <= listed
-    assert all(row["reason"] for row in found)
-    assert any("expected" in row["reason"] for row in found)
+    assert planted == {(row["head"], row["relation"], row["tail"]) for row in found[:3]}
+    assert len(found) <= 10, "not the facts that are merely less certain"
+    assert all(row["plausibility"] < 0.5 for row in found)
+    assert f"{len(found)} of {len(graph)} facts are less plausible than 0.5." in repr(result)
+    reasons = [row["reason"] for row in found]
+    assert all("was expected as" in reason for reason in reasons)
+    assert any(re.search(r"tool3 was expected as tail: p33.* \(\d+ of \d+ such pairs agree\)$", one) for one in reasons)
+
+
+def test_the_number_of_facts_that_are_listed_is_limited_and_said() -> None:
+    some = audit(staff(), epochs=1, folds=2, max_plausibility=1)
+    assert (len(some.to_polars()), some.doubtful) == (10, 486)
+    assert "the 10 least plausible are listed" in some.sentence
+    one = audit(staff(), epochs=1, folds=2, max_plausibility=1, count=1, relations=["located_at"])
+    second = some.to_polars()["plausibility"][1]
+    assert audit(staff(), epochs=1, folds=2, max_plausibility=second).doubtful == 1, "only what is below"
+    assert one.sentence == "6 of 6 facts are less plausible than 1; the least plausible is listed."
 
 
 def test_settings_are_checked() -> None:

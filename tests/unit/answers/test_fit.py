@@ -2,18 +2,25 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 import anykg
+from anykg.answers import work
 from anykg.answers.fit import fit
-from anykg.answers.fitting import components, weights
+from anykg.answers.fitting import components, spread, weights
+from anykg.answers.fitting.parts import Parts
+from anykg.answers.fitting.run import SHARE, Clock, Run
+from anykg.answers.hidden import hide_together
 from anykg.benchmarks.staff import DEPARTMENT_OF, staff_graph
 from anykg.errors import ConfigError, DataError, SettingError
 from anykg.evaluation import reading
 from anykg.graph.graph import KnowledgeGraph
+from anykg.models.floors import PageRank, Popularity
 from anykg.models.mixture import Mixture
 from anykg.models.nbf.ultra import Ultra, UltraConfig
 from anykg.models.store import load_model
@@ -153,13 +160,17 @@ def test_an_interrupted_fit_mixes_what_it_has_and_is_resumed(tmp_path: Path, mon
     assert told.count("complex: finished before") == told.count("rules: finished before") == 1
 
 
-def test_a_foundation_model_that_is_too_slow_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_components_that_are_too_slow_are_left_out_but_for_one_that_was_fitted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(weights, "TOO_SLOW", 0.0)
     monkeypatch.setattr(components, "FEWEST_STEPS", 10**9)
     told: list[str] = []
     made = fit(GRAPH, minutes=0.02, model=foundation(), tell=told.append)
-    assert {"zero-shot", "adapted"}.isdisjoint(row["component"] for row in made.config.table)
-    assert [text.split(",")[0] for text in told if "left out" in text] == ["adapted: left out", "zero-shot: left out"]
+    *left, mixed = [row["component"] for row in made.config.table]
+    assert (len(left), mixed) == (1, "mixed")
+    assert left[0] in ("rules", "complex")
+    omitted = [text.split(":")[0] for text in told if "left out" in text]
+    assert [name for name in omitted if name != "complex"][:2] == ["adapted", "zero-shot"]
+    assert any("may answer better on its own" in text for text in told)
     answers = anykg.predict(GRAPH, head="person 7", relation=DEPARTMENT_OF, model=made).to_dict()["rows"]
     assert np.isfinite([row["score"] for row in answers]).all()
 
@@ -171,3 +182,28 @@ def test_what_cannot_be_fitted_is_refused() -> None:
         fit(GRAPH, minutes=0, model=foundation())
     with pytest.raises(ConfigError, match="found the mix"):
         fit(GRAPH, model="anykg-base+rules")
+
+
+def test_where_every_component_is_slow_the_fastest_answers_relations(monkeypatch: pytest.MonkeyPatch) -> None:
+    costs = {Popularity: 8e9, PageRank: 7e9}  # PageRank says nothing of relations
+    monkeypatch.setattr(weights, "_relation_cost", lambda model, *asked: costs.get(type(model), 9e9))
+    mixture = fit(GRAPH, minutes=0.05, model=foundation())
+    answering = mixture.relation_weights.nonzero().squeeze(1).tolist()
+    assert [mixture.names[index] for index in answering] == ["popularity"]
+
+
+def test_ctrl_c_on_a_cluster_keeps_every_finished_component(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def second_first(_: Any, function: Any, subject: Any, parts: Any, __: Any, common: Any, ___: Any) -> Iterator[Any]:
+        names = [name for name, _ in parts]
+        yield names.index("complex"), function(subject, common, "complex", 0.5)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(work, "_elsewhere", second_first)
+    told: list[str] = []
+    parts = Parts(tmp_path, {"graph": "staff"}, resume=False)
+    run = Run(GRAPH, *hide_together(GRAPH, SHARE, 0), Popularity(), Clock(10), 0, parts, told.append)
+    workers: Any = SimpleNamespace(slots=3)
+    spread.fit_components(run, workers)
+    assert run.clock.interrupted
+    assert list(run.models) == ["zero-shot", "schema", "popularity", "pagerank", "complex"]
+    assert parts.load("complex") is not None, "--resume finds it"

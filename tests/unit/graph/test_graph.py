@@ -334,6 +334,15 @@ def test_unknown_names_come_with_near_ones() -> None:
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
 
 
+def test_a_search_for_near_names_that_was_limited_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("anykg.graph.vocabulary.MANY", 1)
+    vocabulary = Vocabulary("entity", ["http://a.example/Marie_Curie", "http://a.example/Paul"])
+    with pytest.raises(UnknownName, match=r"Did you mean 'http://a.example/Marie_Curie'\?$"):
+        vocabulary.index("Marie Curie")
+    with pytest.raises(UnknownName, match="Of 2 names, only those that contain it or begin like it were searched"):
+        vocabulary.index("Pierre Curie")
+
+
 def test_refuses_names_and_labels_that_do_not_fit() -> None:
     with pytest.raises(DataError, match="must be distinct, but 'a' occurs more than once"):
         Vocabulary("entity", ["a", "b", "a"])

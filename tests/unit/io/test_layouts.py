@@ -10,7 +10,7 @@ import pytest
 
 from anykg.errors import DataError
 from anykg.graph.graph import KnowledgeGraph
-from anykg.io.layouts import read_task
+from anykg.io.layouts import read_observed, read_task
 
 
 def put(folder: Path, **files: str) -> Path:
@@ -30,6 +30,7 @@ def test_transductive(tmp_path: Path) -> None:
     task = read_task(folder)
     assert task.name == "Toy"
     assert task.observed is task.train
+    assert read_observed(folder) == task.train
     assert (facts(task.train), facts(task.valid), facts(task.test)) == (
         {("a", "r", "b")},
         {("a", "r", "c")},
@@ -47,6 +48,7 @@ def test_pair_of_folders(tmp_path: Path, given_as: str) -> None:
     put(tmp_path / "X-ind", observe="é q y\n", test="y q z\n")
     task = read_task(tmp_path / given_as)
     assert task.name == "X"
+    assert read_observed(tmp_path / given_as) == task.observed
     assert facts(task.train) == {("a", "r", "b")}
     assert facts(task.valid) == {("a", "s", "c")}
     assert facts(task.observed) == {("é", "q", "y")}
@@ -68,6 +70,7 @@ def test_message_layout(tmp_path: Path) -> None:
     put(tmp_path, train="a\tr\tb\n", msg="x\tq\ty\n", valid="y\tq\tw\nz\tp\tx\n", test="y\tp\tz\n")
     task = read_task(tmp_path, name="NL-100")
     assert task.name == "NL-100"
+    assert read_observed(tmp_path) == task.observed
     assert facts(task.train) == {("a", "r", "b")}
     assert task.valid.num_triplets == 0
     assert task.valid.entities == task.train.entities

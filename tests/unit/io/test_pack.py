@@ -74,7 +74,7 @@ def test_labels_prefixes_and_accents_are_looked_up_alike(tmp_path: Path) -> None
         assert "Q38" in entities
         assert "France" not in entities, "which stands for two"
     assert as_graph(tmp_path / "g.anykg", drop="likes").num_triplets == 2
-    with pytest.raises(ConfigError, match="columns has no effect"):
+    with pytest.raises(ConfigError, match="`columns` has no effect"):
         as_graph(tmp_path / "g.anykg", columns="hrt")
 
 

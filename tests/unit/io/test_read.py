@@ -13,10 +13,11 @@ import numpy as np
 import polars as pl
 import pytest
 import zstandard
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from anykg.errors import ConfigError, DataError
+from anykg.io.batch import read_batch
 from anykg.io.delimited import _parse_fast, _parse_lines
 from anykg.io.dialect import Dialect
 from anykg.io.read import read_graph, read_with_report
@@ -234,12 +235,14 @@ def test_table_of_ids_in_another_order_with_more_columns(tmp_path: Path) -> None
 ALPHABET = st.text("ab\t, |'\r\n\u2028é", max_size=30)
 
 
+@example(text="a a ", separator=" ")
+@example(text="a a \t", separator=" ")
 @given(text=ALPHABET, separator=st.sampled_from("\t,| "))
 def test_the_fast_reader_reads_what_the_slow_one_reads(text: str, separator: str) -> None:
     source, dialect = Source(Path("facts"), text.encode(), ""), Dialect(separator, 3)
     fast = _parse_fast(source.data, dialect, range(3))
     if fast is not None:
-        slow, comments = _parse_lines(source, dialect, range(3))
+        slow, comments, _ = _parse_lines(source, dialect, range(3), False)
         assert not comments
         assert fast.filter(~pl.all_horizontal(pl.all().is_null())).equals(slow)
 
@@ -314,6 +317,37 @@ def test_blank_fields_and_comments_are_skipped_and_counted(
     monkeypatch.setattr(logging.getLogger("anykg"), "propagate", True)
     read_graph(path)
     assert "rows with a blank field left out: 1" in caplog.text
+
+
+def test_malformed_lines_are_refused_or_skipped_and_counted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = put(tmp_path, "a\tb\tc\nd\te\ng\tb\th\n1\t2\t3\t4\n")
+    with pytest.raises(DataError, match=r":2: expected 3 .* found 2: 'd\\te'\. .* Use `skip_malformed` to skip"):
+        read_graph(path)
+    _, report = read_with_report(path, skip_malformed=True)
+    assert (report.triplets, dict(report.left_out)) == (2, {"malformed lines": 2})
+    monkeypatch.setattr(logging.getLogger("anykg"), "propagate", True)
+    read_graph(path, skip_malformed=True)
+    assert "malformed lines left out: 2" in caplog.text
+    assert r"the first malformed line is line 2, which has 2 fields instead of 3: 'd\te'" in caplog.text
+    with pytest.raises(ConfigError, match="found both"):
+        read_graph(path, skip_malformed=True, strict=True)
+
+
+def test_malformed_lines_in_a_folder_are_skipped_and_counted(tmp_path: Path) -> None:
+    (tmp_path / "nodes.tsv").write_text("id\tname\n1\tAnn\n2\tBob\n")
+    (tmp_path / "edges.tsv").write_text("subject\tpredicate\tobject\n1\tknows\t2\n2\tknows\n")
+    with pytest.raises(DataError, match="Use `skip_malformed`"):
+        read_graph(tmp_path)
+    graph, report = read_with_report(tmp_path, skip_malformed=True)
+    assert (len(graph), dict(report.left_out)) == (1, {"malformed lines": 1})
+
+
+def test_rows_of_formats_that_are_no_lines_have_none(tmp_path: Path) -> None:
+    path = tmp_path / "facts.ttl"
+    path.write_text("@prefix e: <http://e.example/> .\ne:a e:r e:b ,\n  e:c , e:d .\n")
+    assert [row.line for row in read_batch(path)] == [None] * 3
 
 
 @pytest.mark.parametrize(

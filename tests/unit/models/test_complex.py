@@ -10,7 +10,7 @@ from anykg.graph.graph import KnowledgeGraph
 from anykg.models.complex import restarts
 from anykg.models.complex.complex import ComplEx, ComplExConfig
 from anykg.models.complex.fit import bound, fit_complex, fit_vectors
-from anykg.models.complex.restarts import Restarts, fit_again, fit_restarts
+from anykg.models.complex.restarts import Restarts, fit_again, fit_restarts, settings_for
 from anykg.models.complex.vectors import Vectors
 from graphs import random_graph
 
@@ -32,7 +32,7 @@ def test_the_judge_chooses_the_settings(monkeypatch: pytest.MonkeyPatch) -> None
         seen.append(model.config)
         return -abs(model.config.regularisation - 0.003) + model.config.relation_loss / 1000
 
-    found = fit_restarts(GRAPH, seconds=1e5, judge=judge)
+    found = fit_restarts(GRAPH, settings_for(GRAPH, 1e5).config, seconds=1e5, judge=judge)
     assert (found.config.regularisation, found.config.relation_loss) == (0.003, 0.5)
     assert len(seen) == 4  # three regularisations, one more relation loss
     assert found.epochs == len(found.vectors) == 2
@@ -42,7 +42,7 @@ def test_without_time_for_trials_no_judge_is_asked() -> None:
     def judge(model: ComplEx) -> float:
         raise AssertionError
 
-    found = fit_restarts(GRAPH, seconds=1e-6, judge=judge)
+    found = fit_restarts(GRAPH, settings_for(GRAPH, 1e-6).config, seconds=1e-6, judge=judge)
     assert len(found.vectors) == 1
 
 
@@ -82,3 +82,11 @@ def test_a_sampled_softmax_learns_what_the_full_one_learns() -> None:
         scores[torch.from_numpy(known.rows), torch.from_numpy(known.values.astype(np.int64))] = -torch.inf
         scores[torch.arange(len(heads)), heads] = -torch.inf
         assert (scores.argmax(1) // 10 == tails // 10).float().mean() > 0.9
+
+
+def test_vectors_of_many_entities_are_small_enough_for_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert settings_for(GRAPH, 1e5).config.rank == 400
+    monkeypatch.setattr(restarts, "MOST_BYTES", GRAPH.num_entities * 2 * 60 * 4)
+    assert settings_for(GRAPH, 1e5).config.rank == 50
+    monkeypatch.setattr(restarts, "MOST_BYTES", 1)
+    assert settings_for(GRAPH, 1e5).config.rank == 25

@@ -16,7 +16,8 @@ from anykg.models.base import LinkPredictor
 from anykg.models.uqer import UQER
 from anykg.rules.clause import Clause
 from anykg.rules.evidence import features
-from anykg.rules.kernels.joins import NONE, adjacency, count_bodies
+from anykg.rules.kernels.bodies import count_bodies
+from anykg.rules.kernels.joins import NONE, adjacency
 from anykg.rules.match import groundings, is_implied
 from anykg.rules.named import LONGEST
 from anykg.rules.shapes import HALF_LINKS, path_clauses, path_steps
@@ -46,11 +47,16 @@ class Match:
         return self.support / self.body if self.support is not None and self.body else 0.0
 
 
-def matches(model: LinkPredictor, graph: KnowledgeGraph, triplet: np.ndarray, count: int) -> list[Match]:
-    """The clauses that imply a triplet of `graph`, sorted by weight, or by how often they hold in the graph."""
+def matches(
+    model: LinkPredictor | None, graph: KnowledgeGraph, triplet: np.ndarray, count: int, longest: int = 3
+) -> list[Match]:
+    """The clauses that imply a triplet of `graph`, sorted by weight, or by how often they hold in the graph.
+
+    Clauses with a path have up to `longest` steps.
+    """
     head, relation, tail = (int(part) for part in triplet)
     result = []
-    paths = {clause: steps for steps in (1, 2, 3) for clause in path_clauses(steps).values()}
+    paths = {clause: steps for steps in range(1, longest + 1) for clause in path_clauses(steps).values()}
     for clause in (*paths, *HALF_LINKS):
         if not is_implied(clause, graph, np.array([triplet]))[0]:
             continue
@@ -88,7 +94,7 @@ def _names_head(clause: Clause) -> bool:
     return any(atom.relation == 0 for atom in clause.body)
 
 
-def _weights(model: LinkPredictor, graph: KnowledgeGraph, triplet: np.ndarray) -> Mapping[Clause, float]:
+def _weights(model: LinkPredictor | None, graph: KnowledgeGraph, triplet: np.ndarray) -> Mapping[Clause, float]:
     """The contribution of each clause to the score of a model made of clauses, its repetition included."""
     if not isinstance(model, UQER):
         return {}

@@ -11,7 +11,7 @@ from anykg.answers.mixing import ask, both_ways
 from anykg.evaluation.reading import LARGE
 from anykg.models.base import LinkPredictor
 from anykg.models.complex.complex import ComplEx
-from anykg.models.complex.restarts import Restarts, fit_again, fit_restarts
+from anykg.models.complex.restarts import Restarts, fit_again, fit_restarts, settings_for
 from anykg.models.floors import PageRank, Popularity
 from anykg.models.rulebook import fit_rulebook
 from anykg.models.schema import SchemaModel
@@ -84,7 +84,16 @@ def _rules(run: Run, seconds: float) -> LinkPredictor:
     return fit_rulebook(run.rest, seconds, seed=run.seed, progress=run.report)
 
 
-def _complex(run: Run, seconds: float) -> LinkPredictor:
+def _complex(run: Run, seconds: float) -> LinkPredictor | None:
+    started = time.monotonic()
+    settings = settings_for(run.rest, seconds, run.seed)
+    if settings.pace > seconds:
+        run.tell(
+            f"complex: left out, because one pass over the facts takes about {settings.pace:.0f} s and there are "
+            f"{seconds:.0f} s for it; allow more minutes to include it"
+        )
+        return None
+    seconds -= time.monotonic() - started
     facts = run.hidden.triplets[generator(run.seed, "fit", "judge").permutation(len(run.hidden))[:JUDGED]]
     questions = both_ways(facts, run.graph.num_relations)
 
@@ -92,7 +101,9 @@ def _complex(run: Run, seconds: float) -> LinkPredictor:
         found = ask([model], [model.encode(run.rest)], run.rest, run.graph, questions)
         return float((1 / found.ranks).mean())
 
-    run.fits = fit_restarts(run.rest, seconds=seconds, judge=judge, seed=run.seed, progress=run.report)
+    run.fits = fit_restarts(
+        run.rest, settings.config, seconds=max(seconds, 0.1), judge=judge, seed=run.seed, progress=run.report
+    )
     run.parts.save_fits(run.fits)
     config = run.fits.config
     run.tell(

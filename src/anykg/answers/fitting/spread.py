@@ -19,7 +19,7 @@ from anykg.answers.fitting.components import FITTED, add, begin, fit_component
 from anykg.answers.fitting.parts import FOLDER, Parts
 from anykg.answers.fitting.run import SHARE, STAGES, Clock, Run
 from anykg.answers.hidden import hide_together
-from anykg.answers.work import Arrays, Subject, results
+from anykg.answers.work import Arrays, Subject, finished
 from anykg.cluster import Cluster
 
 MESSAGES, SECONDS = "messages", "seconds"
@@ -40,7 +40,7 @@ def fit_components(run: Run, cluster: Cluster) -> None:
         return
     seconds /= math.ceil(len(waiting) / cluster.slots)
     run.tell(f"{', '.join(waiting)}: {seconds:.0f} s each, on {cluster.slots} workers")
-    fitted = results(
+    fitted = finished(
         fit_on_worker,
         Subject(run.graph, run.foundation),
         [(name, seconds) for name in waiting],
@@ -48,13 +48,17 @@ def fit_components(run: Run, cluster: Cluster) -> None:
         cluster=cluster,
     )
     try:
-        for name, files in zip(waiting, fitted, strict=True):
+        for index, files in fitted:
             for text in files.pop(MESSAGES):
                 run.tell(str(text))
-            _receive(run, name, files)
+            _receive(run, waiting[index], files)
             run.report()
     except KeyboardInterrupt:
         run.interrupt()
+    first = [name for name in run.models if name not in FITTED]
+    run.models = {
+        name: run.models[name] for name in (*first, *FITTED) if name in run.models
+    }  # in this order, whichever came first
 
 
 def fit_on_worker(subject: Subject, common: Common, name: str, seconds: float) -> Arrays:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from anykg.answers.fitting.components import FITTED
 from anykg.answers.fitting.run import Run
 from anykg.answers.mixing import (
     Mix,
@@ -29,8 +30,9 @@ from anykg.seeds import generator
 MOST_QUESTIONS, FEWEST_QUESTIONS = 2400, 100
 """Questions about hidden facts: as many as there is time for, within these bounds."""
 TOO_SLOW = 1.5
-"""Times the seconds for the fewest questions above which the foundation model is not asked."""
-MOST_RELATION_QUESTIONS, FEWEST_RELATION_QUESTIONS = 300, 80
+"""Times the seconds for the fewest questions above which a component is not asked: first the foundation model, then the
+slowest of those that need no fitting."""
+MOST_RELATION_QUESTIONS, FEWEST_RELATION_QUESTIONS, SOME_RELATION_QUESTIONS = 300, 80, 10
 NEGLIGIBLE = 5e-4
 """Loss of log-likelihood per question below which the mix does without a component."""
 
@@ -66,7 +68,9 @@ def ask_entities(run: Run, encoded: dict[str, Any], seconds: float) -> tuple[lis
         costs[name] = (time.monotonic() - started) / min(4, len(facts))
     if {"zero-shot", "adapted"} <= costs.keys() and sum(costs.values()) * FEWEST_QUESTIONS / 2 > seconds:
         costs.pop("zero-shot")
-    for name in ("zero-shot", "adapted"):
+    others = [name for name in costs if name not in ("zero-shot", "adapted")]
+    others.sort(key=lambda name: (name in FITTED, -costs[name]))
+    for name in ("zero-shot", "adapted", *others[:-1]):
         if name in costs and sum(costs.values()) * FEWEST_QUESTIONS / 2 > TOO_SLOW * seconds:
             needed = sum(costs.values()) * FEWEST_QUESTIONS / 2
             costs.pop(name)
@@ -74,6 +78,8 @@ def ask_entities(run: Run, encoded: dict[str, Any], seconds: float) -> tuple[lis
                 f"{name}: left out, because {FEWEST_QUESTIONS} questions to all components would take {needed:.1f} s "
                 f"and there are {seconds:.1f} s for them; allow more minutes for it"
             )
+    if not {"zero-shot", "adapted"} & costs.keys():
+        run.tell("The foundation model is not in the mix and may answer better on its own; compare the two with check.")
     count = int(np.clip(seconds / sum(costs.values()), FEWEST_QUESTIONS // 2, MOST_QUESTIONS // 2))
     return list(costs), put(facts[:count], list(costs))
 
@@ -82,15 +88,18 @@ def ask_relations(run: Run, encoded: dict[str, Any], seconds: float) -> tuple[li
     """Ask for the relation of as many hidden facts as there is time for, without components that are too slow."""
     order = generator(run.seed, "fit", "relation questions").permutation(len(run.hidden))
     heads, relations, tails = run.hidden.triplets[order[:MOST_RELATION_QUESTIONS]].astype(np.int64).T
+    asked = [name for name in run.models if name != "zero-shot" or "adapted" not in run.models]
+    costs = {name: _relation_cost(run.models[name], encoded[name], heads[:1], tails[:1]) for name in asked}
     names, total = [], 0.0
-    for name, model in run.models.items():
-        if name == "zero-shot" and "adapted" in run.models:
-            continue
-        cost = _relation_cost(model, encoded[name], heads[:1], tails[:1])
+    for name, cost in costs.items():
         if (total + cost) * FEWEST_RELATION_QUESTIONS <= seconds or cost < 1e-3:
             names.append(name)
             total += cost
-    count = int(np.clip(seconds / total, FEWEST_RELATION_QUESTIONS, MOST_RELATION_QUESTIONS))
+    fewest = FEWEST_RELATION_QUESTIONS
+    if not names:  # the graph is very large: what the fastest answers in this time must do
+        fastest = min((name for name in asked if run.models[name].reads_relations), key=costs.__getitem__)
+        names, total, fewest = [fastest], costs[fastest], SOME_RELATION_QUESTIONS
+    count = int(np.clip(seconds / total, fewest, MOST_RELATION_QUESTIONS))
     questions = np.stack([heads, tails, relations], 1)[:count]
     models, parts = [run.models[name] for name in names], [encoded[name] for name in names]
     found = ask(

@@ -41,6 +41,7 @@ def fit_vectors(
     seconds: float | None = None,
     seed: int = 0,
     start: Vectors | None = None,
+    queries: Queries | None = None,
     progress: Progress = ignore,
 ) -> Vectors:
     """Vectors fitted to the facts of a graph, in its own order.
@@ -51,10 +52,11 @@ def fit_vectors(
         seconds: Stop after this time at the latest, also within a pass. With None the result depends on `seed` alone.
         seed: Of the start and of the order of the facts.
         start: Continue from these vectors of the same entities and relations, in place.
+        queries: Those of the graph, if they are at hand.
         progress: Called with (done, total) steps.
     """
     started = time.monotonic()
-    queries = Queries.of(graph)
+    queries = queries or Queries.of(graph)
     settings = _step_settings(graph, config)
     rng = torch_generator(seed, "complex")
     vectors = start or Vectors.draw(graph.num_entities, graph.num_relations, config.rank, config.scale, rng)
@@ -71,9 +73,9 @@ def fit_vectors(
 
 
 @torch.no_grad()
-def measure_pace(graph: KnowledgeGraph, config: ComplExConfig, seed: int = 0) -> float:
+def measure_pace(graph: KnowledgeGraph, config: ComplExConfig, queries: Queries, seed: int = 0) -> float:
     """Seconds that a pass over the facts takes, from a few steps."""
-    queries, settings = Queries.of(graph), _step_settings(graph, config)
+    settings = _step_settings(graph, config)
     rng = torch_generator(seed, "complex", "pace")
     vectors = Vectors.draw(graph.num_entities, graph.num_relations, config.rank, config.scale, rng)
     times = []

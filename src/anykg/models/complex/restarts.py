@@ -20,7 +20,7 @@ import torch
 from anykg.graph.graph import KnowledgeGraph
 from anykg.models.complex.complex import ComplEx, ComplExConfig
 from anykg.models.complex.fit import SAMPLE, bound, fit_vectors, measure_pace
-from anykg.models.complex.vectors import Vectors
+from anykg.models.complex.vectors import Queries, Vectors
 from anykg.progress import Progress, ignore
 
 REGULARISATIONS = (0.01, 0.05, 0.003)
@@ -29,8 +29,11 @@ RELATION_LOSSES = (0.05, 0.5)
 """Tried with the best regularisation."""
 DENSE = 12.0
 """Facts of an entity from which a graph counts as dense; dense graphs need less regularisation."""
-RANKS = (400, 200, 100)
-"""Sizes of the vectors: the largest for which there is time for `WANTED` passes."""
+RANKS = (400, 200, 100, 50, 25)
+"""Sizes of the vectors: the largest for which there is time for `WANTED` passes, and not below 100 unless the vectors
+of all entities would need more than `MOST_BYTES`."""
+MOST_BYTES = 1 << 30
+"""For the vectors of all entities; fitting takes about five times as much memory."""
 WANTED, NEEDED = 70, 12
 """Passes that are enough for trials and several starts; passes without which a softmax over all entities is too slow,
 and one over a sample is taken."""
@@ -75,20 +78,44 @@ def _halves(rows: torch.Tensor) -> torch.Tensor:
     return rows.view(len(rows), 2, -1)
 
 
-def settings_for(graph: KnowledgeGraph, seconds: float, seed: int = 0) -> ComplExConfig:
-    """Settings that suit the density of a graph, and a rank and a softmax that suit the time."""
+@dataclass(frozen=True)
+class Settings:
+    """What suits a graph and the time there is."""
+
+    config: ComplExConfig
+    pace: float
+    """Seconds that a pass over the facts takes, about."""
+
+
+def settings_for(graph: KnowledgeGraph, seconds: float, seed: int = 0) -> Settings:
+    """Settings that suit the density of a graph, and a rank and a softmax that suit the time and the memory."""
     facts, dense = len(graph), 2 * len(graph) >= DENSE * graph.num_entities
     config = ComplExConfig(
         regularisation=REGULARISATIONS[0] if dense else REGULARISATIONS[1],
         batch_size=250 if facts < 5_000 else 500 if facts < 150_000 else 1000,
         epochs=EPOCHS,
     )
-    for rank in RANKS:
+    queries = Queries.of(graph)
+    for rank in _ranks(graph.num_entities):
         config = replace(config, rank=rank)
-        pace = measure_pace(graph, config, seed)
+        pace = measure_pace(graph, config, queries, seed)
         if pace * WANTED <= seconds:
-            return config
-    return replace(config, sample=SAMPLE) if pace * NEEDED > seconds and graph.num_entities > SAMPLE else config
+            return Settings(config, pace)
+    if pace * NEEDED > seconds and graph.num_entities > SAMPLE:
+        config = replace(config, sample=SAMPLE)
+        pace = measure_pace(graph, config, queries, seed)
+    return Settings(config, pace)
+
+
+def _ranks(entities: int) -> list[int]:
+    """Ranks that come into question, falling."""
+    small = [rank for rank in RANKS if _bytes(entities, rank) <= MOST_BYTES] or [RANKS[-1]]
+    return [rank for rank in small if rank >= 100] or small[:1]
+
+
+def _bytes(entities: int, rank: int) -> int:
+    """Memory for the vectors of entities."""
+    return entities * 2 * rank * 4
 
 
 class _Fits:
@@ -96,6 +123,7 @@ class _Fits:
 
     def __init__(self, graph: KnowledgeGraph, seconds: float, seed: int, progress: Progress) -> None:
         self.graph, self.seconds, self.seed, self.progress = graph, seconds, seed, progress
+        self.queries = Queries.of(graph)
         self.deadline = time.monotonic() + seconds
         self.pace = 0.0
         """Seconds that an epoch takes."""
@@ -117,17 +145,30 @@ class _Fits:
         started = time.monotonic()
         chosen = replace(config, epochs=epochs)
         seed = self.seed + number + (500 if start is not None else 0)
-        vectors = fit_vectors(self.graph, chosen, seconds=max(self.left(), 0.1), seed=seed, start=start, progress=count)
+        vectors = fit_vectors(
+            self.graph,
+            chosen,
+            seconds=max(self.left(), 0.1),
+            seed=seed,
+            start=start,
+            queries=self.queries,
+            progress=count,
+        )
         self.pace = (time.monotonic() - started) * steps / max(done, 1)
         return vectors, max(1, round(done / steps))
 
 
 def fit_restarts(
-    graph: KnowledgeGraph, *, seconds: float, judge: Judge, seed: int = 0, progress: Progress = ignore
+    graph: KnowledgeGraph,
+    config: ComplExConfig,
+    *,
+    seconds: float,
+    judge: Judge,
+    seed: int = 0,
+    progress: Progress = ignore,
 ) -> Restarts:
-    """Fit within a time budget."""
+    """Fit within a time budget, from the settings that `settings_for` suggests."""
     fits = _Fits(graph, seconds, seed, progress)
-    config = settings_for(graph, seconds, seed)
     best, epochs = fits.fit(config, TRIAL, 0)
     if (1 - SEARCH) * seconds < fits.left():
         config, best = _search(fits, config, best, judge)
@@ -135,7 +176,8 @@ def fit_restarts(
         best, more = fits.fit(config, EPOCHS - TRIAL, 0, best)
         epochs += more
     found = [best]
-    while len(found) < STARTS and fits.left() > 0.9 * epochs * fits.pace:
+    most = min(STARTS, MOST_BYTES // max(_bytes(graph.num_entities, config.rank), 1))
+    while len(found) < most and fits.left() > 0.9 * epochs * fits.pace:
         found.append(fits.fit(config, epochs, len(found))[0])
     return Restarts(config, tuple(found), epochs, fits.pace)
 
@@ -178,6 +220,9 @@ def fit_again(
             found.append(made.fit(config, fits.epochs, number)[0])
         else:
             left = max(made.left(), 0.1) / (count - number)
-            found.append(fit_vectors(graph, config, seconds=left, seed=seed + 1000 + number, start=vectors))
+            number_seed = seed + 1000 + number
+            found.append(
+                fit_vectors(graph, config, seconds=left, seed=number_seed, start=vectors, queries=made.queries)
+            )
         progress(number + 1, count)
     return replace(fits, vectors=tuple(found))

@@ -29,16 +29,16 @@ SCORES_AT_ONCE = 1 << 22
 class Queries:
     """The distinct queries (h, r) of a graph, both directions, and the answers of each."""
 
-    heads: np.ndarray  # int64 [Q]
-    relations: np.ndarray  # int64 [Q], inverses from R on
+    heads: np.ndarray  # int32 [Q]
+    relations: np.ndarray  # int32 [Q], inverses from R on
     offsets: np.ndarray  # int64 [Q + 1]
-    answers: np.ndarray  # int64 [2E], those of query i at offsets[i]:offsets[i + 1]
+    answers: np.ndarray  # int32 [2E], those of query i at offsets[i]:offsets[i + 1]
 
     @staticmethod
     def of(graph: KnowledgeGraph) -> Queries:
         """The queries that the facts of a graph answer."""
-        heads, relations, tails = graph.with_inverses().astype(np.int64).T
-        keys = heads * (2 * max(graph.num_relations, 1)) + relations
+        heads, relations, tails = graph.with_inverses().T
+        keys = heads.astype(np.int64) * (2 * max(graph.num_relations, 1)) + relations
         order = np.argsort(keys, kind="stable")
         first = np.flatnonzero(np.diff(keys[order], prepend=-1))
         return Queries(heads[order[first]], relations[order[first]], np.append(first, len(keys)), tails[order])
@@ -55,10 +55,10 @@ class Queries:
             many = counts[rows]
             columns = np.arange(many.sum()) + np.repeat(self.offsets[rows] - (np.cumsum(many) - many), many)
             yield Batch(
-                torch.from_numpy(self.heads[rows]),
-                torch.from_numpy(self.relations[rows]),
+                torch.from_numpy(self.heads[rows]).long(),
+                torch.from_numpy(self.relations[rows]).long(),
                 torch.from_numpy(np.repeat(np.arange(len(rows)), many)),
-                torch.from_numpy(self.answers[columns]),
+                torch.from_numpy(self.answers[columns]).long(),
             )
 
 
@@ -135,8 +135,9 @@ def train_step(vectors: Vectors, batch: Batch, settings: StepSettings, rng: torc
     heads, relations = vectors.entities[batch.heads], vectors.relations[batch.relations]
     queries = product(heads, relations)  # [B, 2K]
     some = _candidates(batch, len(vectors.entities), settings.sample, rng)
-    entities = vectors.entities if some is None else vectors.entities[some.ids]
-    tails = batch.tails if some is None else some.positions[batch.tails]
+    ids = None if some is None else some.ids
+    entities = vectors.entities if ids is None else vectors.entities[ids]
+    tails = batch.tails if some is None else some.positions(batch.tails)
     d_queries, d_entities = _softmax_gradient(queries, weights, entities, some, settings.dtype)
     d_queries.index_add_(0, batch.rows, entities[tails], alpha=-1 / facts)
     d_entities.index_add_(0, tails, queries[batch.rows], alpha=-1 / facts)
@@ -146,17 +147,17 @@ def train_step(vectors: Vectors, batch: Batch, settings: StepSettings, rng: torc
     d_entities.index_add_(0, used, penalty * answered[used, None] * _n3_gradient(entities[used]))
     d_heads = product_conjugate(d_queries, relations) + penalty * counts[:, None] * _n3_gradient(heads)
     d_relations = product_conjugate(d_queries, heads) + penalty * counts[:, None] * _n3_gradient(relations)
-    start = batch.heads if some is None else some.positions[batch.heads]
+    start = batch.heads if some is None else some.positions(batch.heads)
     d_entities.index_add_(0, start, d_heads)
     d_all_relations = torch.zeros_like(vectors.relations).index_add_(0, batch.relations, d_relations)
     if settings.relation_loss:
         _add_relation_gradient(vectors, batch, settings.relation_loss, start, tails, d_entities, d_all_relations)
-    if some is None:
+    if ids is None:
         _adagrad(vectors.entities, vectors.entity_squares, d_entities, settings.lr)
     else:
-        squares = vectors.entity_squares[some.ids]
+        squares = vectors.entity_squares[ids]
         _adagrad(entities, squares, d_entities, settings.lr)
-        vectors.entities[some.ids], vectors.entity_squares[some.ids] = entities, squares
+        vectors.entities[ids], vectors.entity_squares[ids] = entities, squares
     _adagrad(vectors.relations, vectors.relation_squares, d_all_relations, settings.lr)
 
 
@@ -164,25 +165,32 @@ def train_step(vectors: Vectors, batch: Batch, settings: StepSettings, rng: torc
 class _Candidates:
     """The entities of a sampled softmax: those of the batch, each once, then drawn ones that stand for all others."""
 
-    ids: Tensor  # [C]
-    positions: Tensor  # [N], where an entity of `ids` is
-    offsets: Tensor  # [C], added to the scores: the log of how many entities each stands for
+    own: Tensor  # [O], those of the batch, ascending
+    drawn: Tensor  # [C - O]
+    num_entities: int
+
+    @property
+    def ids(self) -> Tensor:
+        """All of them [C]."""
+        return torch.cat([self.own, self.drawn])
+
+    @property
+    def offsets(self) -> Tensor:
+        """What is added to their scores [C]: the log of how many entities each stands for."""
+        others = (self.num_entities - len(self.own)) / max(len(self.drawn), 1)
+        return torch.cat([torch.zeros(len(self.own)), torch.full((len(self.drawn),), float(np.log(others)))])
+
+    def positions(self, entities: Tensor) -> Tensor:
+        """Where entities of the batch are in `ids`."""
+        return torch.searchsorted(self.own, entities)
 
 
 def _candidates(batch: Batch, num_entities: int, sample: int, rng: torch.Generator) -> _Candidates | None:
     if not sample or sample >= num_entities:
         return None
     own = torch.unique(torch.cat([batch.tails, batch.heads]))
-    free = torch.ones(num_entities, dtype=torch.bool)
-    free[own] = False
     drawn = torch.unique(torch.randint(num_entities, (sample,), generator=rng))
-    drawn = drawn[free[drawn]]
-    ids = torch.cat([own, drawn])
-    positions = torch.zeros(num_entities, dtype=torch.int64)
-    positions[ids] = torch.arange(len(ids))
-    offsets = torch.zeros(len(ids))
-    offsets[len(own) :] = float(np.log((num_entities - len(own)) / max(len(drawn), 1)))
-    return _Candidates(ids, positions, offsets)
+    return _Candidates(own, drawn[~torch.isin(drawn, own)], num_entities)
 
 
 def _softmax_gradient(

@@ -79,49 +79,36 @@ def _forward_lane(zero, first, last, edges, loops, heads, nodes, kinds, vector, 
     offsets, senders, kind_of = edges
     D = width_of(zero)  # noqa: N806
     row, kind_row = 4 * heads * D, 2 * heads * D
-    mean = np.empty(kind_row, np.float32)
     for v in range(first, last):
         start, stop = offsets[v], offsets[v + 1]
         loop = len(senders) + v if loops else -1
         share = splat_like(np.float32(1) / np.float32(max(stop - start, 1)), zero)
-        mean[:] = 0
         at = v * row
-        for e in range(start, stop):
-            u, k = np.int64(senders[e]), np.int64(kind_of[e])
-            for h in range(heads):
+        for h in range(heads):
+            receiver, attention = load_like(nodes, at + h * D, zero), load_like(vector, h * D, zero)
+            terms = zero
+            for e in range(start, stop):
+                u, k = np.int64(senders[e]), np.int64(kind_of[e])
                 term = load_like(kinds, k * kind_row + h * D, zero)
-                state = add(
-                    load_like(nodes, at + h * D, zero), load_like(nodes, u * row + (SENDER * heads + h) * D, zero)
-                )
-                logit = _logit(add(state, term), load_like(vector, h * D, zero))
-                weights[e * heads + h] = logit + bias[k * heads + h]
-                if loops:
-                    store(mean, h * D, add(load_like(mean, h * D, zero), term))
-        if loops:
-            for h in range(heads):
-                term = multiply(load_like(mean, h * D, zero), share)
-                state = add(load_like(nodes, at + h * D, zero), load_like(nodes, at + (SENDER * heads + h) * D, zero))
-                weights[loop * heads + h] = _logit(add(state, term), load_like(vector, h * D, zero))
+                state = add(receiver, load_like(nodes, u * row + (SENDER * heads + h) * D, zero))
+                weights[e * heads + h] = _logit(add(state, term), attention) + bias[k * heads + h]
+                terms = add(terms, term)
+            if loops:
+                state = add(receiver, load_like(nodes, at + (SENDER * heads + h) * D, zero))
+                weights[loop * heads + h] = _logit(add(state, multiply(terms, share)), attention)
         _softmax(weights, heads, start, stop, loop)
         for h in range(heads):
-            store(output, (v * heads + h) * D, load_like(nodes, at + (RESIDUAL * heads + h) * D, zero))
-        for e in range(start, stop):
-            u, k = np.int64(senders[e]), np.int64(kind_of[e])
-            for h in range(heads):
-                to, weight = (v * heads + h) * D, splat_like(weights[e * heads + h], zero)
+            result, terms = load_like(nodes, at + (RESIDUAL * heads + h) * D, zero), zero
+            for e in range(start, stop):
+                u, k = np.int64(senders[e]), np.int64(kind_of[e])
                 term = load_like(kinds, k * kind_row + (heads + h) * D, zero)
                 value = add(load_like(nodes, u * row + (VALUE * heads + h) * D, zero), term)
-                store(output, to, multiply_add(weight, value, load_like(output, to, zero)))
-                if loops:
-                    store(mean, (heads + h) * D, add(load_like(mean, (heads + h) * D, zero), term))
-        for h in range(heads):
-            to = (v * heads + h) * D
-            result = load_like(output, to, zero)
+                result = multiply_add(splat_like(weights[e * heads + h], zero), value, result)
+                terms = add(terms, term)
             if loops:
-                term = multiply(load_like(mean, (heads + h) * D, zero), share)
-                value = add(load_like(nodes, at + (VALUE * heads + h) * D, zero), term)
+                value = add(load_like(nodes, at + (VALUE * heads + h) * D, zero), multiply(terms, share))
                 result = multiply_add(splat_like(weights[loop * heads + h], zero), value, result)
-            store(output, to, larger(result, zero))  # NaN is propagated
+            store(output, (v * heads + h) * D, larger(result, zero))  # NaN is propagated
 
 
 @njit(cache=True)
@@ -133,77 +120,63 @@ def _receiver_lane(  # type: ignore[no-untyped-def]
     offsets, senders, kind_of = edges
     D = width_of(zero)  # noqa: N806
     row, kind_row = 4 * heads * D, 2 * heads * D
-    mean, rest = np.empty(kind_row, np.float32), np.zeros(kind_row, np.float32)
+    mean = np.empty(heads * D, np.float32)  # of the kinds' terms, for the loop
     slope = splat_like(SLOPE, zero)
     for v in range(first, last):
         start, stop = offsets[v], offsets[v + 1]
         loop = len(senders) + v if loops else -1
         share = splat_like(np.float32(1) / np.float32(max(stop - start, 1)), zero)
-        mean[:] = 0
         at = v * row
         for h in range(heads):
             to = (v * heads + h) * D
             given = where_positive(load_like(output, to, zero), load_like(gradient, to, zero))
             store(to_nodes, at + (RESIDUAL * heads + h) * D, given)
-        for e in range(start, stop):
-            u, k = np.int64(senders[e]), np.int64(kind_of[e])
-            for h in range(heads):
+            terms, values = zero, zero
+            for e in range(start, stop):
+                u, k = np.int64(senders[e]), np.int64(kind_of[e])
                 term = load_like(kinds, k * kind_row + (heads + h) * D, zero)
                 value = add(load_like(nodes, u * row + (VALUE * heads + h) * D, zero), term)
-                given = load_like(to_nodes, at + (RESIDUAL * heads + h) * D, zero)
                 to_logits[e * heads + h] = total(multiply(given, value))
-                if loops:
-                    store(mean, (heads + h) * D, add(load_like(mean, (heads + h) * D, zero), term))
-                    term = load_like(kinds, k * kind_row + h * D, zero)
-                    store(mean, h * D, add(load_like(mean, h * D, zero), term))
-        if loops:
-            for h in range(heads):
-                term = multiply(load_like(mean, (heads + h) * D, zero), share)
-                value = add(load_like(nodes, at + (VALUE * heads + h) * D, zero), term)
-                given = load_like(to_nodes, at + (RESIDUAL * heads + h) * D, zero)
+                values = add(values, term)
+                terms = add(terms, load_like(kinds, k * kind_row + h * D, zero))
+            if loops:
+                value = add(load_like(nodes, at + (VALUE * heads + h) * D, zero), multiply(values, share))
                 to_logits[loop * heads + h] = total(multiply(given, value))
+                store(mean, h * D, multiply(terms, share))
         _softmax_backward(weights, heads, start, stop, loop, to_logits)
         for h in range(heads):
+            receiver, attention = load_like(nodes, at + h * D, zero), load_like(vector, h * D, zero)
+            given = load_like(to_nodes, at + (RESIDUAL * heads + h) * D, zero)
+            to_attention = load_like(to_vector, h * D, zero)
             to_state, to_value = zero, zero
             if loops:
-                term = multiply(load_like(mean, h * D, zero), share)
-                own = add(load_like(nodes, at + h * D, zero), load_like(nodes, at + (SENDER * heads + h) * D, zero))
-                state = add(own, term)
+                own = add(receiver, load_like(nodes, at + (SENDER * heads + h) * D, zero))
+                state = add(own, load_like(mean, h * D, zero))
                 to_logit = splat_like(to_logits[loop * heads + h], zero)
-                leaky = larger(state, multiply(state, slope))
-                store(to_vector, h * D, multiply_add(to_logit, leaky, load_like(to_vector, h * D, zero)))
-                to_state = multiply(to_logit, load_like(vector, h * D, zero))
+                to_attention = multiply_add(to_logit, larger(state, multiply(state, slope)), to_attention)
+                to_state = multiply(to_logit, attention)
                 to_state = if_positive(state, to_state, multiply(to_state, slope))
-                given = load_like(to_nodes, at + (RESIDUAL * heads + h) * D, zero)
                 to_value = multiply(splat_like(weights[loop * heads + h], zero), given)
-                store(rest, h * D, multiply(to_state, share))
-                store(rest, (heads + h) * D, multiply(to_value, share))
-            store(to_nodes, at + (RECEIVER * heads + h) * D, to_state)
             store(to_nodes, at + (SENDER * heads + h) * D, to_state)
             store(to_nodes, at + (VALUE * heads + h) * D, to_value)
-        for e in range(start, stop):
-            u, k = np.int64(senders[e]), np.int64(kind_of[e])
-            for h in range(heads):
+            to_receiver, rest, value_rest = to_state, multiply(to_state, share), multiply(to_value, share)
+            for e in range(start, stop):
+                u, k = np.int64(senders[e]), np.int64(kind_of[e])
                 to = k * kind_row + h * D
-                state = add(
-                    load_like(nodes, at + h * D, zero), load_like(nodes, u * row + (SENDER * heads + h) * D, zero)
-                )
+                state = add(receiver, load_like(nodes, u * row + (SENDER * heads + h) * D, zero))
                 state = add(state, load_like(kinds, to, zero))
                 to_logit = splat_like(to_logits[e * heads + h], zero)
-                leaky = larger(state, multiply(state, slope))
-                store(to_vector, h * D, multiply_add(to_logit, leaky, load_like(to_vector, h * D, zero)))
-                to_state = multiply(to_logit, load_like(vector, h * D, zero))
+                to_attention = multiply_add(to_logit, larger(state, multiply(state, slope)), to_attention)
+                to_state = multiply(to_logit, attention)
                 to_state = if_positive(state, to_state, multiply(to_state, slope))
-                store(to_nodes, at + h * D, add(load_like(to_nodes, at + h * D, zero), to_state))
-                to_state = add(to_state, load_like(rest, h * D, zero))
-                store(to_kinds, to, add(load_like(to_kinds, to, zero), to_state))
+                to_receiver = add(to_receiver, to_state)
+                store(to_kinds, to, add(load_like(to_kinds, to, zero), add(to_state, rest)))
                 to += heads * D
-                given = load_like(to_nodes, at + (RESIDUAL * heads + h) * D, zero)
-                to_value = multiply_add(
-                    splat_like(weights[e * heads + h], zero), given, load_like(rest, (heads + h) * D, zero)
-                )
+                to_value = multiply_add(splat_like(weights[e * heads + h], zero), given, value_rest)
                 store(to_kinds, to, add(load_like(to_kinds, to, zero), to_value))
                 to_bias[k * heads + h] += to_logits[e * heads + h]
+            store(to_nodes, at + (RECEIVER * heads + h) * D, to_receiver)
+            store(to_vector, h * D, to_attention)
 
 
 @njit(cache=True)
@@ -216,20 +189,21 @@ def _sender_lane(  # type: ignore[no-untyped-def]
     row, kind_row = 4 * heads * D, 2 * heads * D
     slope = splat_like(SLOPE, zero)
     for u in range(first, last):
-        own, to_value = u * row + SENDER * heads * D, u * row + VALUE * heads * D
-        for position in range(offsets[u], offsets[u + 1]):
-            e = np.int64(sent[position])
-            v, k = np.int64(receivers[e]), np.int64(kind_of[e])
-            for h in range(heads):
-                state = add(load_like(nodes, v * row + h * D, zero), load_like(nodes, own + h * D, zero))
+        for h in range(heads):
+            at, value_at = u * row + (SENDER * heads + h) * D, u * row + (VALUE * heads + h) * D
+            own, attention = load_like(nodes, at, zero), load_like(vector, h * D, zero)
+            to_sender, to_value = load_like(to_nodes, at, zero), load_like(to_nodes, value_at, zero)
+            for position in range(offsets[u], offsets[u + 1]):
+                e = np.int64(sent[position])
+                v, k = np.int64(receivers[e]), np.int64(kind_of[e])
+                state = add(load_like(nodes, v * row + h * D, zero), own)
                 state = add(state, load_like(kinds, k * kind_row + h * D, zero))
-                to_state = multiply(splat_like(to_logits[e * heads + h], zero), load_like(vector, h * D, zero))
-                to_state = if_positive(state, to_state, multiply(to_state, slope))
-                store(to_nodes, own + h * D, add(load_like(to_nodes, own + h * D, zero), to_state))
-                weight = splat_like(weights[e * heads + h], zero)
+                to_state = multiply(splat_like(to_logits[e * heads + h], zero), attention)
+                to_sender = add(to_sender, if_positive(state, to_state, multiply(to_state, slope)))
                 given = load_like(to_nodes, v * row + (RESIDUAL * heads + h) * D, zero)
-                to = to_value + h * D
-                store(to_nodes, to, multiply_add(weight, given, load_like(to_nodes, to, zero)))
+                to_value = multiply_add(splat_like(weights[e * heads + h], zero), given, to_value)
+            store(to_nodes, at, to_sender)
+            store(to_nodes, value_at, to_value)
 
 
 class AttentionKernels(NamedTuple):

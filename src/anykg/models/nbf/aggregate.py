@@ -3,9 +3,10 @@
     sum   boundary_u + sum over edges (u, e, v) of state_v * weight_e
     pna   [mean, max, min, deviation] x [1, log-degree, 1 / log-degree] of boundary and messages, side by side: 12 D
 
-The log-degree log(degree_u + 1) is divided by its mean over the graph. `aggregate` runs compiled on a CPU in float32
-for widths that are multiples of 16 up to 128 and never holds anything of size E x D; `fast=False`, and everything else,
-is gather, multiply and index_add in torch. If several messages are the largest, they share the gradient equally.
+The log-degree log(degree_u + 1) is divided by its mean over the graph. Sums run compiled on a CPU in float32 for widths
+that are multiples of 16 up to 128 and never hold anything of size E x D; `fast=False`, and everything else, is gather,
+multiply and index_add in torch. If several messages are the largest, they share the gradient equally. The compiled
+network with PNA is in `pna`.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 
 Reduce = Literal["sum", "pna"]
 PNA_PARTS = 12  # the width of a PNA aggregate, in D
-_SMALLEST_VARIANCE = 1e-6
+SMALLEST_VARIANCE = 1e-6
+"""Smaller variances are raised to this, so that the deviation has a gradient."""
 _SMALLEST_LOG_DEGREE = 1e-2
 
 
@@ -50,22 +52,18 @@ def aggregate(
         keep: bool [E]; edges where it is False are ignored.
         edge_weights: [E], factors of the messages.
         reduce: How messages are aggregated.
-        fast: Use the compiled kernels where they apply.
+        fast: Use the compiled kernels where they apply: for sums.
     """
     weights = weights if weights.dim() == 3 else weights[None]  # [B or 1, K, D]
     width = states.shape[-1]
+    if reduce == "pna":
+        moments = _moments(states, weights, boundary, edges, keep, edge_weights)
+        return _principal(moments, message_counts(edges, keep, states))
     fast = fast and states.device.type == "cpu" and states.dtype == torch.float32
-    fast = fast and width % 16 == 0 and width <= 128
-    if reduce == "sum":
-        if not fast:
-            return _sum_reference(states, weights, boundary, edges, keep, edge_weights)
-        total: Tensor = _Sum.apply(states, weights, boundary, edge_weights, edges, keep)  # type: ignore[no-untyped-call]
-        return total
-    if fast and edge_weights is None:
-        moments = Moments(*_Moments.apply(states, weights, boundary, edges, keep))  # type: ignore[no-untyped-call]
-    else:
-        moments = _moments_reference(states, weights, boundary, edges, keep, edge_weights)
-    return _principal(moments, _counts(edges, keep, states))
+    if not fast or width % 16 or width > 128:
+        return _sum_reference(states, weights, boundary, edges, keep, edge_weights)
+    total: Tensor = _Sum.apply(states, weights, boundary, edge_weights, edges, keep)  # type: ignore[no-untyped-call]
+    return total
 
 
 class Moments(NamedTuple):
@@ -79,19 +77,22 @@ class Moments(NamedTuple):
 
 def _principal(moments: Moments, counts: Tensor) -> Tensor:
     """Principal neighbourhood aggregation, [B, N, 12 D]: feature by feature, its three scalings side by side."""
-    mean = moments.total / counts
-    deviation = (moments.squares / counts - mean**2).clamp(min=_SMALLEST_VARIANCE).sqrt()
+    mean = moments.total / counts[:, None]
+    deviation = (moments.squares / counts[:, None] - mean**2).clamp(min=SMALLEST_VARIANCE).sqrt()
     features = torch.cat([mean, moments.largest, moments.smallest, deviation], dim=-1)  # [B, N, 4 D]
+    return (features[..., None] * degree_scales(counts)[:, None]).flatten(-2)
+
+
+def degree_scales(counts: Tensor) -> Tensor:
+    """The factors of the features, [N, 3], of nodes with counts [N] of messages: 1, log-degree, 1 / log-degree."""
     scale = counts.log()
     scale = scale / scale.mean().clamp(min=_SMALLEST_LOG_DEGREE)
-    scales = torch.cat([torch.ones_like(scale), scale, 1 / scale.clamp(min=_SMALLEST_LOG_DEGREE)], dim=-1)  # [N, 3]
-    return (features[..., None] * scales[:, None]).flatten(-2)
+    return torch.stack([torch.ones_like(scale), scale, 1 / scale.clamp(min=_SMALLEST_LOG_DEGREE)], dim=-1)
 
 
-def _counts(edges: RelationalEdges, keep: np.ndarray | None, like: Tensor) -> Tensor:
-    """Messages of each node, its boundary counted, [N, 1]."""
-    degrees = torch.from_numpy(edges.degrees(keep)).to(like.device)
-    return (degrees + 1).to(like.dtype)[:, None]
+def message_counts(edges: RelationalEdges, keep: np.ndarray | None, like: Tensor) -> Tensor:
+    """Messages of each node, its boundary counted, [N]."""
+    return (torch.from_numpy(edges.degrees(keep)).to(like.device) + 1).to(like.dtype)
 
 
 # -- reference ------------------------------------------------------------------------------------------------------
@@ -128,7 +129,7 @@ def _sum_reference(
     return boundary.index_add(1, receivers, messages)
 
 
-def _moments_reference(
+def _moments(
     states: Tensor,
     weights: Tensor,
     boundary: Tensor,
@@ -228,54 +229,6 @@ class _Sum(torch.autograd.Function):
                 ctx.keep,
             )
         return grad_states, _gathered(grad_weights, weights), grad, grad_edges, None, None
-
-
-class _Moments(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any,
-        states: Tensor,
-        weights: Tensor,
-        boundary: Tensor,
-        edges: RelationalEdges,
-        keep: np.ndarray | None,
-    ) -> tuple[Tensor, ...]:
-        from anykg.models.nbf.aggregate_kernels import message_kernels
-
-        order = edges.by_receiver
-        out = torch.empty(4, *states.shape)
-        ctx.edges, ctx.keep = edges, None if keep is None else keep.astype(np.uint8)
-        spread(
-            message_kernels(states.shape[-1]).moments_forward,
-            _flat(states), _flat(boundary), _flat(out), _tables(weights), _adjacency(order),
-            None if keep is None else ctx.keep[order.positions],
-        )  # fmt: skip
-        ctx.save_for_backward(states, weights, boundary, out)
-        return out[0], out[1], out[2], out[3]
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Any, ...]:
-        from anykg.models.nbf.aggregate_kernels import message_kernels
-
-        (states, weights, boundary, out), edges = ctx.saved_tensors, ctx.edges
-        kernels, pieces = message_kernels(states.shape[-1]), _pieces(len(states))
-        grad = torch.stack(grads)  # [4, B, N, D]; the shares of largest and smallest are written into it
-        grad_boundary = torch.empty_like(boundary, memory_format=torch.contiguous_format)
-        order = edges.by_receiver
-        spread(
-            kernels.moments_share,
-            _flat(grad), _flat(out), _flat(states), _flat(boundary), _flat(grad_boundary), _tables(weights),
-            _adjacency(order), None if ctx.keep is None else ctx.keep[order.positions],
-        )  # fmt: skip
-        order = edges.by_sender
-        grad_states = torch.empty_like(states, memory_format=torch.contiguous_format)
-        grad_weights = states.new_zeros(len(states), pieces, *weights.shape[1:])
-        spread(
-            kernels.moments_backward,
-            _flat(grad), _flat(out), _flat(states), _flat(grad_states), _flat(grad_weights), _tables(weights),
-            _adjacency(order), None if ctx.keep is None else ctx.keep[order.positions],
-        )  # fmt: skip
-        return grad_states, _gathered(grad_weights, weights), grad_boundary, None, None
 
 
 def _gathered(grad_weights: Tensor, weights: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Compiled kernels for relational aggregation: sums, and the moments of PNA.
+"""Compiled kernels for relational aggregation: sums.
 
 All arrays of states are flat float32: B * N rows of D floats. Weights are B tables of K rows, or one table for all
 (`own` is False). Every output row, and every partial sum of a gradient, is written by one thread in a fixed order.
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from anykg.models.simd import add, larger, load, multiply, multiply_add, smaller, splat, store, total, where_equal
+from anykg.models.simd import add, load, multiply, multiply_add, splat, store, total
 from anykg.tasks import take
 
 ROWS = 64  # rows, or edges, a thread takes at a time
@@ -33,9 +33,6 @@ class MessageKernels(NamedTuple):
     sum_forward: Any
     sum_backward: Any
     edge_backward: Any
-    moments_forward: Any
-    moments_share: Any
-    moments_backward: Any
 
 
 @lru_cache
@@ -119,116 +116,4 @@ def message_kernels(width: int) -> MessageKernels:
                         result += total(multiply(message, load(grad, (query * count + receiver) * D, D)))
                 grad_edges[edge] = result
 
-    @njit(cache=True, nogil=True)
-    def moments_forward(counter, states, boundary, out, tables, adjacency, keep):  # type: ignore[no-untyped-def]
-        """Out [4, B * N, D]: sum, sum of squares, largest, smallest."""
-        (weights, num_weights, own), (nodes, runs, relations, senders) = tables, adjacency
-        count = len(nodes) - 1
-        size = len(boundary)
-        num_rows = size // D
-        tasks = (num_rows + ROWS - 1) // ROWS
-        for _ in range(tasks):
-            block = take(counter)
-            if block >= tasks:
-                break
-            for row in range(block * ROWS, min(block * ROWS + ROWS, num_rows)):
-                query = row // count
-                base, node = query * count, row - query * count
-                table = query * num_weights if own else 0
-                first = load(boundary, row * D, D)
-                result, squares, most, least = first, multiply(first, first), first, first
-                for run in range(nodes[node], nodes[node + 1]):
-                    weight = load(weights, (table + relations[run]) * D, D)
-                    for edge in range(runs[run], runs[run + 1]):
-                        if keep is None or keep[edge]:
-                            message = multiply(load(states, (base + senders[edge]) * D, D), weight)
-                            result = add(result, message)
-                            squares = multiply_add(message, message, squares)
-                            most = larger(message, most)
-                            least = smaller(message, least)
-                store(out, row * D, result)
-                store(out, size + row * D, squares)
-                store(out, 2 * size + row * D, most)
-                store(out, 3 * size + row * D, least)
-
-    @njit(cache=True, nogil=True)
-    def moments_share(  # type: ignore[no-untyped-def]
-        counter, grad, out, states, boundary, grad_boundary, tables, adjacency, keep
-    ):
-        """Divide the gradients of maximum and minimum, grad[2:], by how many terms attain them, boundary included."""
-        (weights, num_weights, own), (nodes, runs, relations, senders) = tables, adjacency
-        count = len(nodes) - 1
-        size = len(boundary)
-        num_rows = size // D
-        tasks = (num_rows + ROWS - 1) // ROWS
-        for _ in range(tasks):
-            block = take(counter)
-            if block >= tasks:
-                break
-            reciprocal = np.empty(2 * D, np.float32)
-            for row in range(block * ROWS, min(block * ROWS + ROWS, num_rows)):
-                query = row // count
-                base, node = query * count, row - query * count
-                table = query * num_weights if own else 0
-                one = splat(np.float32(1), D)
-                first = load(boundary, row * D, D)
-                most, least = load(out, 2 * size + row * D, D), load(out, 3 * size + row * D, D)
-                tops, bottoms = where_equal(first, most, one), where_equal(first, least, one)
-                for run in range(nodes[node], nodes[node + 1]):
-                    weight = load(weights, (table + relations[run]) * D, D)
-                    for edge in range(runs[run], runs[run + 1]):
-                        if keep is None or keep[edge]:
-                            message = multiply(load(states, (base + senders[edge]) * D, D), weight)
-                            tops = add(tops, where_equal(message, most, one))
-                            bottoms = add(bottoms, where_equal(message, least, one))
-                store(reciprocal, 0, tops)
-                store(reciprocal, D, bottoms)
-                for lane in range(2 * D):
-                    reciprocal[lane] = np.float32(1) / max(reciprocal[lane], np.float32(1))
-                grad_top = multiply(load(grad, 2 * size + row * D, D), load(reciprocal, 0, D))
-                grad_bottom = multiply(load(grad, 3 * size + row * D, D), load(reciprocal, D, D))
-                store(grad, 2 * size + row * D, grad_top)
-                store(grad, 3 * size + row * D, grad_bottom)
-                twice = add(first, first)
-                share = multiply_add(twice, load(grad, size + row * D, D), load(grad, row * D, D))
-                share = add(share, where_equal(first, most, grad_top))
-                share = add(share, where_equal(first, least, grad_bottom))
-                store(grad_boundary, row * D, share)
-
-    @njit(cache=True, nogil=True)
-    def moments_backward(  # type: ignore[no-untyped-def]
-        counter, grad, out, states, grad_states, grad_weights, tables, adjacency, keep
-    ):
-        (weights, num_weights, own), (nodes, runs, relations, receivers) = tables, adjacency
-        count = len(nodes) - 1
-        pieces = len(grad_weights) // max(len(states) // max(count * D, 1) * num_weights * D, 1)
-        size = len(states)
-        tasks = len(grad_weights) // max(num_weights * D, 1)
-        for _ in range(tasks):
-            task = take(counter)
-            if task >= tasks:
-                break
-            query, piece = task // pieces, task % pieces
-            base, table = query * count, query * num_weights if own else 0
-            for node in range(count * piece // pieces, count * (piece + 1) // pieces):
-                state = load(states, (base + node) * D, D)
-                result = splat(np.float32(0), D)
-                for run in range(nodes[node], nodes[node + 1]):
-                    weight = load(weights, (table + relations[run]) * D, D)
-                    message = multiply(state, weight)
-                    twice = add(message, message)
-                    received = splat(np.float32(0), D)
-                    for edge in range(runs[run], runs[run + 1]):
-                        if keep is None or keep[edge]:
-                            at = (base + receivers[edge]) * D
-                            received = add(received, load(grad, at, D))
-                            received = multiply_add(twice, load(grad, size + at, D), received)
-                            top, bottom = load(out, 2 * size + at, D), load(out, 3 * size + at, D)
-                            received = add(received, where_equal(message, top, load(grad, 2 * size + at, D)))
-                            received = add(received, where_equal(message, bottom, load(grad, 3 * size + at, D)))
-                    result = add(result, multiply(received, weight))
-                    to = (task * num_weights + relations[run]) * D
-                    store(grad_weights, to, add(load(grad_weights, to, D), multiply(received, state)))
-                store(grad_states, (base + node) * D, result)
-
-    return MessageKernels(sum_forward, sum_backward, edge_backward, moments_forward, moments_share, moments_backward)
+    return MessageKernels(sum_forward, sum_backward, edge_backward)

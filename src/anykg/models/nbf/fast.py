@@ -72,7 +72,7 @@ def propagate(
     edge_weights: Tensor | None = None,
     targets: Tensor | None = None,
 ) -> Tensor:
-    """As `reference.propagate`."""
+    """As `reference.propagate`; without gradients, `start` may be overwritten."""
     # Triplets are scored by the hundreds, as in explanations, for which the kernels pay off.
     small = targets is None and is_small(len(queries.heads), edges.num_edges, queries.boundary.shape[-1])
     if small or not kernels_apply(queries.boundary) or edge_weights is not None:
@@ -130,7 +130,7 @@ def _first_layer(layer: Layer, queries: Queries, edges: RelationalEdges, keep: n
     before = queries.boundary.new_zeros(len(rows), width)  # [A, D]
     boundary_rows = torch.from_numpy(np.searchsorted(rows, every).ravel())
     before = before.index_put((boundary_rows,), queries.boundary.reshape(-1, width), accumulate=True)
-    received = aggregate(before[None], layer.weights.reshape(-1, width), before[None], small_edges)[0]
+    received = aggregate(before[None], layer.weights.reshape(-1, width), before[None], small_edges, fast=False)[0]
     nothing = before.new_zeros(1, width)
     return _Start(rows, update(nothing, nothing, layer)[0], before + update(before, received, layer))
 
@@ -169,7 +169,7 @@ def _plan(
     if targets is not None:
         rows[depth] = np.unique(targets.numpy()).astype(np.int32)
         order = edges.by_receiver
-        for index in range(depth - 1, -1, -1):
+        for index in range(depth - 1, -1 if torch.is_grad_enabled() else 0, -1):
             flags = np.zeros(size, np.uint8)
             add_senders(flags, rows[index + 1], order.nodes, order.runs, order.others, edges.num_nodes)
             wanted = np.flatnonzero(flags)
@@ -212,7 +212,6 @@ def _forward(
         states[torch.from_numpy(start_rows)] = start.detach()
     history, memories = [states], []
     spare: Tensor | None = None
-    reusable = start_rows is not None  # the given states must not be overwritten
     for index, (layer, rows) in enumerate(zip(layers, plan.rows[1:], strict=True)):
         out = torch.empty_like(states) if spare is None else spare
         memory = tuple(np.empty(len(rows) * size, np.float32) for size in (width, width, 1)) if save else None
@@ -224,7 +223,7 @@ def _forward(
             history.append(out)
             memories.append(memory)
         else:
-            history, spare, reusable = [out], states if reusable else None, True
+            history, spare = [out], states
         states = out
     return history, memories
 
@@ -235,7 +234,7 @@ def _alike(
     """Compute the rows that have the background's state and receive nothing else; return the others."""
     from anykg.models.nbf.kernels import Adjacency, Parameters, add_senders, layer_kernels
 
-    if plan.num_rows < MANY_ROWS or len(start_rows) > FEW_START * plan.num_rows:
+    if len(rows) < MANY_ROWS or len(start_rows) > FEW_START * plan.num_rows:
         return rows
     order, width = plan.edges.by_sender, background.shape[0]
     reached = np.zeros(plan.num_rows, np.uint8)

@@ -7,6 +7,9 @@ States are flat float32 arrays of B * N rows of D floats: query b owns rows b * 
 listed `rows` only. Sixteen rows at a time go through aggregation, matrix product and normalisation without leaving the
 L1 cache; nothing of size E x D exists. Work is cut into the same pieces for any number of threads, and
 pieces write to disjoint memory, so results are bitwise reproducible. D must be a multiple of 16.
+
+Most runs have one edge or two. The loops over runs and edges are therefore `while` loops over int64: numba prepares a
+`range` in about as many cycles as reading two edges takes.
 """
 
 from __future__ import annotations
@@ -29,6 +32,7 @@ from anykg.models.simd import (
     prefetch_like,
     splat,
     splat_at,
+    splat_like,
     store,
     subtract,
     total,
@@ -99,17 +103,60 @@ def product(
             store(out, to + 3 * width, sum3)
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
+def affine(
+    a: np.ndarray,
+    b: np.ndarray,
+    bias: np.ndarray,
+    bias_at: int,
+    out: np.ndarray,
+    height: int,
+    depth: int,
+    width: int,
+    relu: bool,
+) -> None:
+    """Out [height, width] = a [height, depth] @ b [depth, width] + bias, which lies from bias_at on; ReLU if wanted."""
+    zero = splat(np.float32(0), LANES)
+    for column in range(0, width, LANES):
+        start = load(bias, bias_at + column, LANES)
+        for row in range(0, height, 4):
+            at, to = row * depth, row * width + column
+            sum0, sum1, sum2, sum3 = start, start, start, start
+            for k in range(depth):
+                right, left = load(b, k * width + column, LANES), at + k
+                sum0 = multiply_add(splat_at(a, left, LANES), right, sum0)
+                sum1 = multiply_add(splat_at(a, left + depth, LANES), right, sum1)
+                sum2 = multiply_add(splat_at(a, left + 2 * depth, LANES), right, sum2)
+                sum3 = multiply_add(splat_at(a, left + 3 * depth, LANES), right, sum3)
+            if relu:
+                sum0, sum1, sum2, sum3 = larger(sum0, zero), larger(sum1, zero), larger(sum2, zero), larger(sum3, zero)
+            store(out, to, sum0)
+            store(out, to + width, sum1)
+            store(out, to + 2 * width, sum2)
+            store(out, to + 3 * width, sum3)
+
+
+@njit(inline="always")
 def _gathered(start, states, base, edges_from, edges_to, others, keep):  # type: ignore[no-untyped-def]
     """`start` and the states at the other ends of a run's edges, added up."""
-    result = start
-    for edge in range(edges_from, edges_to):
+    result, edge, end = start, np.int64(edges_from), np.int64(edges_to)
+    while edge < end:
         ahead = min(edge + AHEAD, len(others) - 1)
         prefetch_like(states, (base + others[ahead]) * width_of(start), start)
         if keep is None or keep[edge]:
             at = (base + others[edge]) * width_of(start)
             result = add(result, load_like(states, at, start))
+        edge += 1
     return result
+
+
+@njit(inline="always")
+def normalised(value):  # type: ignore[no-untyped-def]
+    """A vector with mean 0 and variance 1: the layer normalisation before scale and shift."""
+    count = np.float32(width_of(value))
+    value = subtract(value, splat_like(total(value) / count, value))
+    variance = total(multiply(value, value)) / count
+    return multiply(value, splat_like(np.float32(1) / np.float32(sqrt(variance + np.float32(EPSILON))), value))
 
 
 class Adjacency(NamedTuple):
@@ -186,14 +233,14 @@ def layer_kernels(width: int) -> LayerKernels:
         weights, num_weights, linear, bias, scale, shift = parameters
         count = len(nodes) - 1
         tasks = (len(rows) + TILE - 1) // TILE
+        pair = np.zeros(TILE * D2, np.float32)  # [TILE, 2D]: state, aggregate
+        mixed = np.zeros(TILE * D, np.float32)
         for _ in range(tasks):
             tile = take(counter)
             if tile >= tasks:
                 break
             first = tile * TILE
             height = min(TILE, len(rows) - first)
-            pair = np.zeros(TILE * D2, np.float32)  # [TILE, 2D]: state, aggregate
-            mixed = np.zeros(TILE * D, np.float32)
             for i in range(height):
                 row = np.int64(rows[first + i])
                 query = row // count
@@ -203,16 +250,17 @@ def layer_kernels(width: int) -> LayerKernels:
                     if node == heads[mark]:
                         total_message = add(total_message, load(boundary, mark * D, D))
                 table = np.int64(tables[query]) * num_weights
-                for run in range(nodes[node], nodes[node + 1]):
+                run, stop = np.int64(nodes[node]), np.int64(nodes[node + 1])
+                while run < stop:
                     message = _gathered(splat(np.float32(0), D), states, base, runs[run], runs[run + 1], senders, keep)
                     weight = load(weights, (table + relations[run]) * D, D)
                     total_message = multiply_add(message, weight, total_message)
+                    run += 1
                 store(pair, i * D2, load(states, row * D, D))
                 store(pair, i * D2 + D, total_message)
-                store(mixed, i * D, load(bias, 0, D))
                 if saved is not None:
                     store(saved[0], (first + i) * D, total_message)
-            product(pair, 0, D2, 1, linear, mixed, TILE, D2, D)
+            affine(pair, linear, bias, 0, mixed, TILE, D2, D, False)
             for i in range(height):
                 value = load(mixed, i * D, D)
                 value = subtract(value, splat(total(value) / np.float32(D), D))
@@ -238,32 +286,30 @@ def layer_kernels(width: int) -> LayerKernels:
         weights, num_weights, linear, bias, scale, shift = parameters
         count = len(nodes) - 1
         tasks = (len(rows) + TILE - 1) // TILE
+        received = np.zeros(TILE * D, np.float32)
+        mixed = np.zeros(TILE * D, np.float32)
         for _ in range(tasks):
             tile = take(counter)
             if tile >= tasks:
                 break
             first = tile * TILE
             height = min(TILE, len(rows) - first)
-            received = np.zeros(TILE * D, np.float32)
-            mixed = np.zeros(TILE * D, np.float32)
             for i in range(height):
                 row = np.int64(rows[first + i])
                 query = row // count
                 node = row - query * count
                 table = np.int64(tables[query]) * num_weights
                 total_message = splat(np.float32(0), D)
-                for run in range(nodes[node], nodes[node + 1]):
+                run, stop = np.int64(nodes[node]), np.int64(nodes[node + 1])
+                while run < stop:
                     weight = load(weights, (table + relations[run]) * D, D)
                     size = splat(np.float32(runs[run + 1] - runs[run]), D)
                     total_message = multiply_add(size, weight, total_message)
+                    run += 1
                 store(received, i * D, total_message)
-                store(mixed, i * D, load(bias, 0, D))
-            product(received, 0, D, 1, linear, mixed, TILE, D, D)
+            affine(received, linear, bias, 0, mixed, TILE, D, D, False)
             for i in range(height):
-                value = load(mixed, i * D, D)
-                value = subtract(value, splat(total(value) / np.float32(D), D))
-                variance = total(multiply(value, value)) / np.float32(D)
-                value = multiply(value, splat(np.float32(1) / np.float32(sqrt(variance + np.float32(EPSILON))), D))
+                value = normalised(load(mixed, i * D, D))
                 value = multiply_add(value, load(scale, 0, D), load(shift, 0, D))
                 value = larger(value, splat(np.float32(0), D))
                 store(out, np.int64(rows[first + i]) * D, add(value, load(background, 0, D)))
@@ -355,13 +401,15 @@ def layer_kernels(width: int) -> LayerKernels:
                 node = row - base
                 state = load(states, row * D, D)
                 grad = load(grad_states, row * D, D)
-                for run in range(nodes[node], nodes[node + 1]):
+                run, stop = np.int64(nodes[node]), np.int64(nodes[node + 1])
+                while run < stop:
                     message = _gathered(
                         splat(np.float32(0), D), grad_aggregate, base, runs[run], runs[run + 1], receivers, keep
                     )
                     grad = multiply_add(message, load(weights, (table + relations[run]) * D, D), grad)
                     to = (task * num_weights + relations[run]) * D
                     store(grad_weights, to, multiply_add(message, state, load(grad_weights, to, D)))
+                    run += 1
                 store(grad_states, row * D, grad)
 
     return LayerKernels(forward, forward_alike, backward_rows, backward_edges)

@@ -25,15 +25,26 @@ def read_out(states: Tensor, query: Tensor, hidden: nn.Linear, last: nn.Linear) 
 
 
 def transform(states: Tensor, hidden: nn.Linear, last: nn.Linear) -> Tensor:
-    """As `reference.transform`, [B, N, D]."""
+    """As `reference.transform`, [B, N, D]; without gradients, the states may be overwritten."""
     if not fast.kernels_apply(states) or fast.is_small(*states.shape):
         return reference.transform(states, hidden, last)
     width = states.shape[-1]
     offsets = hidden.weight[:, width:].sum(1) + hidden.bias
-    result: Tensor = _Transform.apply(  # type: ignore[no-untyped-call]
-        states, offsets, hidden.weight[:, :width], last.weight, last.bias
-    )
+    parameters = offsets, hidden.weight[:, :width], last.weight, last.bias
+    if not torch.is_grad_enabled():
+        states = states.contiguous()
+        return _transformed(states, states, *parameters)
+    result: Tensor = _Transform.apply(states, *parameters)  # type: ignore[no-untyped-call]
     return result
+
+
+def _transformed(states: Tensor, out: Tensor, offsets: Tensor, first: Tensor, second: Tensor, bias: Tensor) -> Tensor:
+    """Write the new states to `out`, which may be the states themselves."""
+    from anykg.models.nbf.mlp_kernels import mlp_kernels
+
+    arrays = (flat(tensor) for tensor in (states, out, offsets, first.T, second.T, bias))
+    spread(mlp_kernels(states.shape[-1]).transform, *arrays)
+    return out
 
 
 class _ReadOut(torch.autograd.Function):
@@ -70,13 +81,9 @@ class _Transform(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, states: Tensor, offsets: Tensor, first: Tensor, second: Tensor, bias: Tensor) -> Tensor:
-        from anykg.models.nbf.mlp_kernels import mlp_kernels
-
         ctx.save_for_backward(states, offsets, first, second)
         out = torch.empty_like(states, memory_format=torch.contiguous_format)
-        arrays = (flat(tensor) for tensor in (states, out, offsets, first.T, second.T, bias))
-        spread(mlp_kernels(states.shape[-1]).transform, *arrays)
-        return out
+        return _transformed(states, out, offsets, first, second, bias)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, ...]:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from anykg.models.nbf.kernels import TILE, product
+from anykg.models.nbf.kernels import TILE, affine, product
 from anykg.models.simd import add, larger, load, multiply, multiply_add, splat, store, total, where_positive
 from anykg.tasks import take
 
@@ -59,14 +59,14 @@ def mlp_kernels(width: int) -> MLPKernels:
     def read_out(counter, states, scores, count, offsets, first, last):  # type: ignore[no-untyped-def]
         """Scores [B * N]; `first` is [D, 2D], `offsets` [B, 2D], `last` [2D]."""
         tasks = (len(scores) + TILE - 1) // TILE
+        own = np.zeros(TILE * D, np.float32)
+        hidden = np.zeros(TILE * D2, np.float32)
         for _ in range(tasks):
             tile = take(counter)
             if tile >= tasks:
                 break
             begin = tile * TILE
             height = min(TILE, len(scores) - begin)
-            own = np.zeros(TILE * D, np.float32)
-            hidden = np.zeros(TILE * D2, np.float32)
             for i in range(height):
                 query = (begin + i) // count
                 store(own, i * D, load(states, (begin + i) * D, D))
@@ -126,24 +126,19 @@ def mlp_kernels(width: int) -> MLPKernels:
         """Out [B * N, D]; `first` is [D, 2D], `second` [2D, D], `offsets` [2D] the same for all queries."""
         num_rows = len(out) // D
         tasks = (num_rows + TILE - 1) // TILE
+        own = np.zeros(TILE * D, np.float32)
+        hidden = np.zeros(TILE * D2, np.float32)
+        new = np.zeros(TILE * D, np.float32)
         for _ in range(tasks):
             tile = take(counter)
             if tile >= tasks:
                 break
             begin = tile * TILE
             height = min(TILE, num_rows - begin)
-            own = np.zeros(TILE * D, np.float32)
-            hidden = np.zeros(TILE * D2, np.float32)
-            new = np.zeros(TILE * D, np.float32)
             for i in range(height):
                 store(own, i * D, load(states, (begin + i) * D, D))
-            for i in range(TILE):
-                store(hidden, i * D2, load(offsets, 0, D2))
-                store(new, i * D, load(bias, 0, D))
-            product(own, 0, D, 1, first, hidden, TILE, D, D2)
-            for i in range(2 * TILE):
-                store(hidden, i * D, larger(load(hidden, i * D, D), splat(np.float32(0), D)))
-            product(hidden, 0, D2, 1, second, new, TILE, D2, D)
+            affine(own, first, offsets, 0, hidden, TILE, D, D2, True)
+            affine(hidden, second, bias, 0, new, TILE, D2, D, False)
             for i in range(height):
                 store(out, (begin + i) * D, load(new, i * D, D))
 

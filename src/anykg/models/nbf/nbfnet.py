@@ -12,8 +12,8 @@ information. Training always uses the learned ones.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Literal, Self
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
@@ -22,11 +22,12 @@ from torch import Tensor, nn
 from anykg.errors import ConfigError
 from anykg.graph.graph import KnowledgeGraph
 from anykg.models.base import Symmetry
-from anykg.models.nbf.aggregate import PNA_PARTS, aggregate
+from anykg.models.nbf import pna
+from anykg.models.nbf.aggregate import PNA_PARTS
 from anykg.models.nbf.edges import RelationalEdges
-from anykg.models.nbf.fast import propagate
+from anykg.models.nbf.fast import kernels_apply, propagate
 from anykg.models.nbf.mlp import read_out
-from anykg.models.nbf.queries import BellmanFordPredictor, Targets, as_queries, at_least_one, without_facts
+from anykg.models.nbf.queries import BellmanFordPredictor, Targets, as_queries, at_least_one, blocks, without_facts
 from anykg.models.nbf.reference import BellmanFordLayer, Queries
 from anykg.models.nbf.relation_graph import entity_graph
 from anykg.models.recipe import Recipe
@@ -65,6 +66,8 @@ class Encoded:
     """bool [2E]; edges where it is False are ignored."""
     edge_weights: Tensor | None = None
     """[layers, 2E] factors of the messages, to attribute a score to edges."""
+    background: list[list[Tensor] | None] = field(default_factory=list)
+    """What `pna.background_states` returned, once it is needed; for all edges."""
 
 
 class NBFNet(BellmanFordPredictor):
@@ -123,15 +126,24 @@ class NBFNet(BellmanFordPredictor):
     def answers(self, encoded: Encoded, queries: Tensor, targets: Targets | None) -> Tensor:
         query = encoded.query[queries[:, 1]]
         if targets is None:
-            return read_out(self._states(encoded, queries), query, self.hidden, self.last)
+            size = 2 * 4 * encoded.num_entities * self.config.width
+            parts = [
+                read_out(self._states(encoded, queries[part]), query[part], self.hidden, self.last)
+                for part in blocks(len(queries), max(size, self.query_bytes(encoded)))
+            ]
+            return torch.cat(parts) if parts else query.new_zeros(0, encoded.num_entities)
         which, nodes = targets
         states = self._states(encoded, queries, which * encoded.num_entities + nodes)  # [M, D]
         scores: Tensor = self.last(self.hidden(torch.cat([states, query[which]], dim=-1)).relu())
         return scores.squeeze(-1)
 
     def query_bytes(self, encoded: Encoded) -> int:
-        parts = 2 if self.config.aggregation == "sum" else 2 + PNA_PARTS
-        return 4 * parts * encoded.num_entities * self.config.width
+        all_states = 4 * encoded.num_entities * self.config.width
+        if self.config.aggregation == "sum":
+            return 2 * all_states
+        if encoded.edge_weights is not None or not kernels_apply(encoded.query):
+            return (2 + PNA_PARTS) * all_states
+        return all_states // 2  # of triplets; states are computed where they are needed, nearly never everywhere
 
     def training_scores(self, graph: KnowledgeGraph, rows: Tensor, seed: int, targets: Tensor | None = None) -> Tensor:
         encoded = self.encode_without(graph, rows[:, 0] if targets is None else targets)
@@ -150,24 +162,16 @@ class NBFNet(BellmanFordPredictor):
         """States [Q, N, D] for queries [Q, 2], or [M, D] at rows q * N + entity."""
         heads, relations = queries.unbind(1)
         start = encoded.query[relations]
+        options: dict[str, Any] = {"keep": encoded.keep, "edge_weights": encoded.edge_weights, "targets": rows}
+        vectors = encoded.vectors.unbind(0)
         if self.config.aggregation == "sum":
-            layers = [layer(own[None]) for layer, own in zip(self.layers, encoded.vectors, strict=True)]
+            sums = [layer(own[None]) for layer, own in zip(self.layers, vectors, strict=True)]
             asked = Queries(heads[:, None], start[:, None], torch.zeros_like(heads))
-            return propagate(
-                layers, asked, encoded.edges, keep=encoded.keep, edge_weights=encoded.edge_weights, targets=rows
-            )
-        boundary = start.new_zeros(len(queries), encoded.num_entities, self.config.width)
-        boundary = boundary.index_put((torch.arange(len(queries), device=heads.device), heads), start)
-        states = boundary
-        for i, layer in enumerate(self.layers):
-            received = aggregate(
-                states,
-                encoded.vectors[i],
-                boundary,
-                encoded.edges,
-                keep=encoded.keep,
-                edge_weights=None if encoded.edge_weights is None else encoded.edge_weights[i],
-                reduce="pna",
-            )
-            states = layer(torch.cat([states, received], dim=-1)).relu()
-        return states if rows is None else states.reshape(-1, self.config.width)[rows]
+            return propagate(sums, asked, encoded.edges, **options)
+        layers = [pna.Layer(own, *layer.parameters()) for layer, own in zip(self.layers, vectors, strict=True)]
+        background = None
+        if not torch.is_grad_enabled() and encoded.keep is None and encoded.edge_weights is None:
+            if not encoded.background:
+                encoded.background.append(pna.background_states(layers, encoded.edges))
+            background = encoded.background[0]
+        return pna.propagate(layers, heads, start, encoded.edges, background=background, **options)

@@ -7,8 +7,11 @@ With s_H[v], s_T[v] the sums of z over H(v) and T(v), and F_k the factors f_k(x_
     ht[r] = sum of F_ht[v] * s_T[v]           over v with r in H(v)        th[r] alike over v with r in T(v), with s_H
 
 which is the sum over all pairs of relations of an entity, at a cost linear in the (entity, relation) pairs. These pairs
-are the runs of `edges.Order`. Sixteen entities at a time go through the two layers of f in the L1 cache. A
-query is cut into pieces that have sums of their own, so results do not depend on the number of threads.
+are the runs of `edges.Order`. Some entities at a time go through the two layers of f in the L1 cache, one link type
+after the other. A query is cut into pieces that have sums of their own, so results do not depend on the number of
+threads.
+
+`update` then turns what relations receive into new vectors, some relations at a time.
 """
 
 from __future__ import annotations
@@ -19,10 +22,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from anykg.models.nbf.kernels import TILE, product
+from anykg.models.nbf.kernels import LANES, affine, normalised, product
 from anykg.models.simd import add, larger, load, multiply, multiply_add, splat, store, subtract, where_positive
 from anykg.tasks import take
 
+TILE = 32  # rows that go through an MLP together
 HH, TT, HT, TH = range(4)
 
 
@@ -37,12 +41,29 @@ class Incidence(NamedTuple):
 class FactorWeights(NamedTuple):
     """The parameters of f for the four link types, flat: for the forward and, transposed, for the backward pass."""
 
-    first: np.ndarray  # [D, 4D]
+    first: np.ndarray  # [4, D, D] (input, output)
     offsets: np.ndarray  # [B, 4D]
     second: np.ndarray  # [4, D, D] (input, output)
     bias: np.ndarray  # [4, D]
     first_t: np.ndarray  # [4D, D]
     second_t: np.ndarray  # [4, D, D] (output, input)
+
+
+class Known(NamedTuple):
+    """Which entities of which queries have states of their own, and the factors of all others."""
+
+    rows: np.ndarray  # int32 [A], b * N + entity, ascending: the row of each state
+    bounds: np.ndarray  # int64 [P + 1]: the states of piece p are those from bounds[p] to bounds[p + 1]
+    factors: np.ndarray  # [N, 4, D] of every entity without a state, for all queries; may be empty if there is none
+
+
+class UpdateWeights(NamedTuple):
+    """The parameters of the update for the four link types, flat."""
+
+    linear: np.ndarray  # [4, 2D, D] (input, output)
+    bias: np.ndarray  # [4, D]
+    scale: np.ndarray  # [4, D]
+    shift: np.ndarray  # [4, D]
 
 
 class Sums(NamedTuple):
@@ -59,8 +80,10 @@ class Sums(NamedTuple):
 class RelationKernels(NamedTuple):
     """The compiled loops for one width."""
 
+    factors: Any
     forward: Any
     backward: Any
+    update: Any
 
 
 @njit(cache=True)
@@ -93,82 +116,116 @@ def count_meetings(nodes, relations, keep, wanted, num_relations):  # type: igno
     return result
 
 
+@njit(cache=True, nogil=True)
+def _factors(states, at, height, query, weights, own, hidden, factors, width):  # type: ignore[no-untyped-def]
+    """The factors [4, TILE, D] of up to TILE states from row `at` on; `hidden` [4, TILE, D] keeps the hidden layer."""
+    first, offsets, second, bias, _, _ = weights
+    size, weight_size = TILE * width, width * width
+    for lane in range(0, height * width, LANES):
+        store(own, lane, load(states, at * width + lane, LANES))
+    for k in range(4):
+        inner, outer = hidden[k * size : (k + 1) * size], factors[k * size : (k + 1) * size]
+        part = slice(k * weight_size, (k + 1) * weight_size)
+        affine(own, first[part], offsets, (query * 4 + k) * width, inner, TILE, width, width, True)
+        affine(inner, second[part], bias, k * width, outer, TILE, width, width, False)
+
+
 @lru_cache
 def relation_kernels(width: int) -> RelationKernels:
     """Kernels for D = width, a constant to the compiler."""
-    D, D4 = width, 4 * width  # noqa: N806
+    D, D2, D4 = width, 2 * width, 4 * width  # noqa: N806
 
     @njit(cache=True, nogil=True)
-    def forward(counter, states, vectors, out, incidence, keep, weights):  # type: ignore[no-untyped-def]
+    def factors_of(counter, states, out, weights):  # type: ignore[no-untyped-def]
+        """The factors of states [N, D] with the first query's offsets: [N, 4, D]."""
+        count = len(states) // D
+        tasks = (count + TILE - 1) // TILE
+        own = np.zeros(TILE * D, np.float32)
+        hidden = np.zeros(TILE * D4, np.float32)
+        factors = np.zeros(4 * TILE * D, np.float32)
+        for _ in range(tasks):
+            task = take(counter)
+            if task >= tasks:
+                break
+            begin = task * TILE
+            height = min(TILE, count - begin)
+            _factors(states, begin, height, 0, weights, own, hidden, factors, D)
+            for i in range(height):
+                for k in range(4):
+                    store(out, ((begin + i) * 4 + k) * D, load(factors, (k * TILE + i) * D, D))
+
+    @njit(cache=True, nogil=True)
+    def forward(counter, states, known, vectors, out, incidence, keep, weights):  # type: ignore[no-untyped-def]
         """Out [P, 4, 2R, D], zero to begin with, gets the sums of each piece; a query has P / B of them."""
         nodes, relations, num_relations = incidence
-        first, offsets, second, bias, _, _ = weights
+        rows, bounds, known_factors = known
         count, half = len(nodes) - 1, num_relations // 2
-        pieces = len(out) // max(len(offsets) * num_relations, 1)
-        tasks = len(out) // (4 * num_relations * D)
+        tasks = len(bounds) - 1
+        pieces = tasks // max(len(weights.offsets) // D4, 1)
+        own = np.zeros(TILE * D, np.float32)
+        hidden = np.zeros(TILE * D4, np.float32)
+        factors = np.zeros(4 * TILE * D, np.float32)
         for _ in range(tasks):
             task = take(counter)
             if task >= tasks:
                 break
             query, piece = task // pieces, task % pieces
-            table, stop = query * num_relations, count * (piece + 1) // pieces
+            table, base = query * num_relations, query * count
             to_hh = task * 4 * num_relations
             to_tt, to_ht, to_th = to_hh + num_relations, to_hh + 2 * num_relations, to_hh + 3 * num_relations
-            own = np.zeros(TILE * D, np.float32)
-            hidden = np.zeros(TILE * D4, np.float32)
-            factors = np.zeros(4 * TILE * D, np.float32)
-            for begin in range(count * piece // pieces, stop, TILE):
-                height = min(TILE, stop - begin)
-                for i in range(height):
-                    store(own, i * D, load(states, (query * count + begin + i) * D, D))
-                for i in range(TILE):
-                    for k in range(4):
-                        store(hidden, i * D4 + k * D, load(offsets, query * D4 + k * D, D))
-                        store(factors, (k * TILE + i) * D, load(bias, k * D, D))
-                product(own, 0, D, 1, first, hidden, TILE, D, D4)
-                for i in range(4 * TILE):
-                    store(hidden, i * D, larger(load(hidden, i * D, D), splat(np.float32(0), D)))
-                for k in range(4):
-                    product(
-                        hidden, k * D, D4, 1, second[k * D * D : (k + 1) * D * D],
-                        factors[k * TILE * D : (k + 1) * TILE * D], TILE, D, D,
-                    )  # fmt: skip
-                for i in range(height):
-                    node = begin + i
-                    heads, tails = splat(np.float32(0), D), splat(np.float32(0), D)
-                    for run in range(nodes[node], nodes[node + 1]):
-                        if keep is None or keep[run]:
-                            head = np.int64(relations[run])
-                            tail = head + half if head < half else head - half
-                            heads = add(heads, load(vectors, (table + head) * D, D))
-                            tails = add(tails, load(vectors, (table + tail) * D, D))
+            at, tile, ready, end = bounds[task], bounds[task], bounds[task], bounds[task + 1]
+            for node in range(count * piece // pieces, count * (piece + 1) // pieces):
+                if at < end and rows[at] == base + node:
+                    if at == ready:
+                        tile, ready = at, min(at + TILE, end)
+                        _factors(states, at, ready - at, query, weights, own, hidden, factors, D)
+                    i = at - tile
                     factor_hh = load(factors, (HH * TILE + i) * D, D)
                     factor_tt = load(factors, (TT * TILE + i) * D, D)
-                    message_ht = multiply(load(factors, (HT * TILE + i) * D, D), tails)
-                    message_th = multiply(load(factors, (TH * TILE + i) * D, D), heads)
-                    for run in range(nodes[node], nodes[node + 1]):
-                        if keep is None or keep[run]:
-                            head = np.int64(relations[run])
-                            tail = head + half if head < half else head - half
-                            at = (to_hh + head) * D
-                            others = subtract(heads, load(vectors, (table + head) * D, D))
-                            store(out, at, multiply_add(factor_hh, others, load(out, at, D)))
-                            at = (to_tt + tail) * D
-                            others = subtract(tails, load(vectors, (table + tail) * D, D))
-                            store(out, at, multiply_add(factor_tt, others, load(out, at, D)))
-                            at = (to_ht + head) * D
-                            store(out, at, add(message_ht, load(out, at, D)))
-                            at = (to_th + tail) * D
-                            store(out, at, add(message_th, load(out, at, D)))
+                    factor_ht = load(factors, (HT * TILE + i) * D, D)
+                    factor_th = load(factors, (TH * TILE + i) * D, D)
+                    at += 1
+                else:
+                    factor_hh = load(known_factors, (node * 4 + HH) * D, D)
+                    factor_tt = load(known_factors, (node * 4 + TT) * D, D)
+                    factor_ht = load(known_factors, (node * 4 + HT) * D, D)
+                    factor_th = load(known_factors, (node * 4 + TH) * D, D)
+                heads, tails = splat(np.float32(0), D), splat(np.float32(0), D)
+                run, end_run = np.int64(nodes[node]), np.int64(nodes[node + 1])
+                while run < end_run:
+                    if keep is None or keep[run]:
+                        head = np.int64(relations[run])
+                        tail = head + half if head < half else head - half
+                        heads = add(heads, load(vectors, (table + head) * D, D))
+                        tails = add(tails, load(vectors, (table + tail) * D, D))
+                    run += 1
+                message_ht = multiply(factor_ht, tails)
+                message_th = multiply(factor_th, heads)
+                run, end_run = np.int64(nodes[node]), np.int64(nodes[node + 1])
+                while run < end_run:
+                    if keep is None or keep[run]:
+                        head = np.int64(relations[run])
+                        tail = head + half if head < half else head - half
+                        to = (to_hh + head) * D
+                        others = subtract(heads, load(vectors, (table + head) * D, D))
+                        store(out, to, multiply_add(factor_hh, others, load(out, to, D)))
+                        to = (to_tt + tail) * D
+                        others = subtract(tails, load(vectors, (table + tail) * D, D))
+                        store(out, to, multiply_add(factor_tt, others, load(out, to, D)))
+                        to = (to_ht + head) * D
+                        store(out, to, add(message_ht, load(out, to, D)))
+                        to = (to_th + tail) * D
+                        store(out, to, add(message_th, load(out, to, D)))
+                    run += 1
 
     @njit(cache=True, nogil=True)
     def backward(counter, grad, states, vectors, incidence, keep, weights, sums):  # type: ignore[no-untyped-def]
         """From grad [B, 4, 2R, D] to all gradients. The factors are recomputed."""
         nodes, relations, num_relations = incidence
-        first, offsets, second, bias, first_t, second_t = weights
+        first_t, second_t = weights.first_t, weights.second_t
         grad_states, grad_vectors, grad_first, grad_offsets, grad_second, grad_bias = sums
         count, half = len(nodes) - 1, num_relations // 2
-        pieces = len(grad_bias) // max(len(offsets), 1)
+        pieces = len(grad_bias) // max(len(weights.offsets), 1)
         tasks = len(grad_bias) // D4
         for _ in range(tasks):
             task = take(counter)
@@ -189,28 +246,16 @@ def relation_kernels(width: int) -> RelationKernels:
             sums_second = np.zeros(4 * D * D, np.float32)
             for begin in range(count * piece // pieces, stop, TILE):
                 height = min(TILE, stop - begin)
-                for i in range(height):
-                    store(own, i * D, load(states, (query * count + begin + i) * D, D))
-                for i in range(TILE):
-                    store(grad_own, i * D, splat(np.float32(0), D))
-                    for k in range(4):
-                        store(hidden, i * D4 + k * D, load(offsets, query * D4 + k * D, D))
-                        store(factors, (k * TILE + i) * D, load(bias, k * D, D))
-                        store(grad_factors, (k * TILE + i) * D, splat(np.float32(0), D))
-                product(own, 0, D, 1, first, hidden, TILE, D, D4)
-                for i in range(4 * TILE):
-                    store(hidden, i * D, larger(load(hidden, i * D, D), splat(np.float32(0), D)))
-                for k in range(4):
-                    product(
-                        hidden, k * D, D4, 1, second[k * D * D : (k + 1) * D * D],
-                        factors[k * TILE * D : (k + 1) * TILE * D], TILE, D, D,
-                    )  # fmt: skip
+                _factors(states, query * count + begin, height, query, weights, own, hidden, factors, D)
+                grad_own[:] = 0
+                grad_factors[:] = 0
                 for i in range(height):
                     node = begin + i
                     zero = splat(np.float32(0), D)
                     heads, tails, own_hh, own_tt = zero, zero, zero, zero
                     all_hh, all_tt, all_ht, all_th = zero, zero, zero, zero
-                    for run in range(nodes[node], nodes[node + 1]):
+                    run, end_run = np.int64(nodes[node]), np.int64(nodes[node + 1])
+                    while run < end_run:
                         if keep is None or keep[run]:
                             head = np.int64(relations[run])
                             tail = head + half if head < half else head - half
@@ -222,6 +267,7 @@ def relation_kernels(width: int) -> RelationKernels:
                             own_tt = multiply_add(vector, of_type, own_tt)
                             all_ht = add(all_ht, load(grad, (at_ht + head) * D, D))
                             all_th = add(all_th, load(grad, (at_th + tail) * D, D))
+                        run += 1
                     store(grad_factors, (HH * TILE + i) * D, subtract(multiply(all_hh, heads), own_hh))
                     store(grad_factors, (TT * TILE + i) * D, subtract(multiply(all_tt, tails), own_tt))
                     store(grad_factors, (HT * TILE + i) * D, multiply(all_ht, tails))
@@ -232,7 +278,8 @@ def relation_kernels(width: int) -> RelationKernels:
                     of_heads = multiply_add(factor_hh, all_hh, of_heads)
                     of_tails = multiply(load(factors, (HT * TILE + i) * D, D), all_ht)
                     of_tails = multiply_add(factor_tt, all_tt, of_tails)
-                    for run in range(nodes[node], nodes[node + 1]):
+                    run, end_run = np.int64(nodes[node]), np.int64(nodes[node + 1])
+                    while run < end_run:
                         if keep is None or keep[run]:
                             head = np.int64(relations[run])
                             tail = head + half if head < half else head - half
@@ -242,17 +289,18 @@ def relation_kernels(width: int) -> RelationKernels:
                             at = (task * num_relations + tail) * D
                             part = multiply(factor_tt, load(grad, (at_tt + tail) * D, D))
                             store(grad_vectors, at, add(load(grad_vectors, at, D), subtract(of_tails, part)))
+                        run += 1
                 for k in range(4):
                     of_factors = grad_factors[k * TILE * D : (k + 1) * TILE * D]
                     part = slice(k * D * D, (k + 1) * D * D)
-                    product(hidden, k * D, 1, D4, of_factors, sums_second[part], D, TILE, D)
+                    product(hidden, k * TILE * D, 1, D, of_factors, sums_second[part], D, TILE, D)
                     grad_part[:] = 0
                     product(of_factors, 0, D, 1, second_t[part], grad_part, TILE, D, D)
                     at = (task * 4 + k) * D
                     sum_bias, sum_offsets = load(grad_bias, at, D), load(grad_offsets, at, D)
                     for i in range(TILE):
                         sum_bias = add(sum_bias, load(of_factors, i * D, D))
-                        value = where_positive(load(hidden, i * D4 + k * D, D), load(grad_part, i * D, D))
+                        value = where_positive(load(hidden, (k * TILE + i) * D, D), load(grad_part, i * D, D))
                         sum_offsets = add(sum_offsets, value)
                         store(grad_hidden, i * D4 + k * D, value)
                     store(grad_bias, at, sum_bias)
@@ -264,4 +312,38 @@ def relation_kernels(width: int) -> RelationKernels:
             grad_first[task * D * D4 : (task + 1) * D * D4] = sums_first
             grad_second[task * 4 * D * D : (task + 1) * 4 * D * D] = sums_second
 
-    return RelationKernels(forward, backward)
+    @njit(cache=True, nogil=True)
+    def update(counter, vectors, received, boundary, num_relations, out, weights):  # type: ignore[no-untyped-def]
+        """New vectors [B * 2R, D] from what they receive [B, 4, 2R, D], to which the boundary [B * 2R] is added."""
+        linear, bias, scale, shift = weights
+        num_rows = len(boundary)
+        tasks = (num_rows + TILE - 1) // TILE
+        pair = np.zeros(TILE * D2, np.float32)  # [TILE, 2D]: vector, received
+        mixed = np.zeros(TILE * D, np.float32)
+        new = np.zeros(TILE * D, np.float32)
+        for _ in range(tasks):
+            tile = take(counter)
+            if tile >= tasks:
+                break
+            begin = tile * TILE
+            height = min(TILE, num_rows - begin)
+            for i in range(height):
+                vector = load(vectors, (begin + i) * D, D)
+                store(pair, i * D2, vector)
+                store(new, i * D, vector)
+            for k in range(4):
+                for i in range(height):
+                    query = (begin + i) // num_relations
+                    at = (query * 3 + k) * num_relations + begin + i  # (query, link type, relation)
+                    value = add(load(received, at * D, D), splat(boundary[begin + i], D))
+                    store(pair, i * D2 + D, value)
+                affine(pair, linear[k * D2 * D : (k + 1) * D2 * D], bias, k * D, mixed, TILE, D2, D, False)
+                for i in range(height):
+                    value = normalised(load(mixed, i * D, D))
+                    value = multiply_add(value, load(scale, k * D, D), load(shift, k * D, D))
+                    value = larger(value, splat(np.float32(0), D))
+                    store(new, i * D, add(load(new, i * D, D), value))
+            for i in range(height):
+                store(out, (begin + i) * D, load(new, i * D, D))
+
+    return RelationKernels(factors_of, forward, backward, update)

@@ -1,7 +1,7 @@
 """TRIX's relation step, factorised: `reference.relation_messages` at a cost linear in (entity, relation) pairs.
 
 `relation_kernels` has the formula. Compiled for float32 on a CPU and widths that are multiples of 16; in torch for
-everything else.
+everything else. So is the update of the relations' vectors, without gradients.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from torch.nn import functional as F
 
 from anykg.models.nbf import fast
 from anykg.models.nbf.edges import RelationalEdges
-from anykg.models.nbf.fast import flat, pieces_of
+from anykg.models.nbf.fast import PIECES, flat, pieces_of
+from anykg.models.nbf.near import NearStates
 from anykg.models.nbf.reference import EPSILON, HEAD_HEAD, HEAD_TAIL, TAIL_HEAD, TAIL_TAIL, Factors, RelationUpdate
 from anykg.threads import spread
 
@@ -24,9 +25,19 @@ if TYPE_CHECKING:
 
 
 def relation_messages(
-    states: Tensor, vectors: Tensor, factors: Factors, edges: RelationalEdges, *, keep: np.ndarray | None = None
+    states: Tensor | NearStates,
+    vectors: Tensor,
+    factors: Factors,
+    edges: RelationalEdges,
+    *,
+    keep: np.ndarray | None = None,
 ) -> Tensor:
-    """As `reference.relation_messages`, [4, B, 2R, D]."""
+    """As `reference.relation_messages`, [4, B, 2R, D]; the factors of states that all queries share are computed once.
+
+    For those, the offsets of the factors must be the same for all queries.
+    """
+    if isinstance(states, NearStates):
+        return _near_messages(states, vectors, factors, edges, keep)
     pairs = len(edges.by_receiver.relations)
     if not fast.kernels_apply(states) or fast.is_small(len(states), pairs, states.shape[-1]):
         return _factorised(states, vectors, factors, edges, keep)
@@ -42,6 +53,8 @@ def relation_update(vectors: Tensor, received: Tensor, boundary: Tensor, layer: 
     """As `reference.relation_update`, [B, 2R, D], with one product for all link types."""
     width = vectors.shape[-1]
     shape, rows = received.shape, received.shape[1] * received.shape[2]
+    if not torch.is_grad_enabled() and fast.kernels_apply(vectors) and not fast.is_small(*vectors.shape):
+        return _updated(vectors, received, boundary, layer)
     own = F.linear(vectors, layer.linear[..., :width].flatten(0, 1))  # [B, 2R, 4D]
     own = own.view(rows, 4, width).movedim(1, 0)  # [4, B * 2R, D]
     other = (received + boundary).reshape(4, rows, width)
@@ -113,6 +126,59 @@ def _factorised(
     return torch.stack(received)
 
 
+def _near_messages(
+    states: NearStates, vectors: Tensor, factors: Factors, edges: RelationalEdges, keep: np.ndarray | None
+) -> Tensor:
+    """The messages, without gradients."""
+    from anykg.models.nbf.relation_kernels import relation_kernels
+
+    offsets = factors.offsets.expand(states.queries, -1, -1)
+    weights = _weights(factors.first, offsets, factors.second, factors.bias)
+    known, common = states.common.factors.get(factors.first), states.common.states[0]  # [N, D]
+    if known is None:
+        known = common.new_empty(len(common), 4, common.shape[1])
+        spread(relation_kernels(common.shape[1]).factors, flat(common), flat(known), weights)
+        states.common.factors[factors.first] = known
+    vectors = vectors.expand(states.queries, -1, -1)
+    return _sent(states.own, states.rows, known, vectors, weights, edges, kept_runs(edges, keep))
+
+
+def _sent(
+    states: Tensor,
+    rows: np.ndarray,
+    known: Tensor,
+    vectors: Tensor,
+    weights: FactorWeights,
+    edges: RelationalEdges,
+    runs: np.ndarray | None,
+) -> Tensor:
+    """Messages [4, B, 2R, D] for states at rows [A] and known factors [N, 4, D] elsewhere."""
+    from anykg.models.nbf.relation_kernels import Incidence, Known, relation_kernels
+
+    (queries, count, width), order = vectors.shape, edges.by_receiver
+    # A query is a long task: of an odd number of them, the last would keep one of two cores waiting.
+    pieces = max(pieces_of(queries), 2 if queries < 2 * PIECES else 1)
+    out = vectors.new_zeros(queries, pieces, 4, count, width)
+    starts = np.arange(queries)[:, None] * edges.num_nodes + edges.num_nodes * np.arange(pieces) // pieces
+    bounds = np.append(np.searchsorted(rows, starts.ravel()), len(rows))
+    arrays = flat(states), Known(rows, bounds, flat(known)), flat(vectors), flat(out)
+    incidence = Incidence(order.nodes, order.relations, count)
+    spread(relation_kernels(width).forward, *arrays, incidence, runs, weights)
+    return (out.sum(1) if pieces > 1 else out[:, 0]).movedim(1, 0)
+
+
+def _updated(vectors: Tensor, received: Tensor, boundary: Tensor, layer: RelationUpdate) -> Tensor:
+    """`relation_update` compiled, without gradients."""
+    from anykg.models.nbf.relation_kernels import UpdateWeights, relation_kernels
+
+    queries, count, width = vectors.shape
+    out = vectors.new_empty(queries, count, width)
+    weights = UpdateWeights(flat(layer.linear.transpose(1, 2)), flat(layer.bias), flat(layer.scale), flat(layer.shift))
+    arrays = flat(vectors), flat(received.movedim(1, 0)), flat(boundary.expand(queries, count, 1))
+    spread(relation_kernels(width).update, *arrays, count, flat(out), weights)
+    return out
+
+
 class _Messages(torch.autograd.Function):
     """Saves only its inputs: the factors are recomputed in the backward pass."""
 
@@ -128,17 +194,10 @@ class _Messages(torch.autograd.Function):
         edges: RelationalEdges,
         runs: np.ndarray | None,
     ) -> Tensor:
-        from anykg.models.nbf.relation_kernels import Incidence, relation_kernels
-
         ctx.save_for_backward(states, vectors, first, offsets, second, bias)
         ctx.edges, ctx.runs = edges, runs
-        (queries, _, width), order = states.shape, edges.by_receiver
-        pieces = pieces_of(queries)
-        out = states.new_zeros(queries, pieces, 4, edges.num_relations, width)
-        incidence = Incidence(order.nodes, order.relations, edges.num_relations)
-        weights = _weights(first, offsets, second, bias)
-        spread(relation_kernels(width).forward, flat(states), flat(vectors), flat(out), incidence, runs, weights)
-        return (out.sum(1) if pieces > 1 else out[:, 0]).movedim(1, 0)
+        everything = np.arange(states.shape[0] * states.shape[1], dtype=np.int32)
+        return _sent(states, everything, states[:0], vectors, _weights(first, offsets, second, bias), edges, runs)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
@@ -173,5 +232,5 @@ class _Messages(torch.autograd.Function):
 def _weights(first: Tensor, offsets: Tensor, second: Tensor, bias: Tensor) -> FactorWeights:
     from anykg.models.nbf.relation_kernels import FactorWeights
 
-    there = flat(first.permute(2, 0, 1)), flat(offsets), flat(second.transpose(1, 2)), flat(bias)
+    there = flat(first.transpose(1, 2)), flat(offsets), flat(second.transpose(1, 2)), flat(bias)
     return FactorWeights(*there, flat(first), flat(second))

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from anykg.web.schemas.base import Fact, Given, Named, Shape, Strict
+from anykg.web.schemas.base import Fact, Given, Named, Result, Shape, Strict
 
 
 class Ask(Strict):
@@ -20,21 +20,6 @@ class Ask(Strict):
     """Show facts of the graph among the answers, marked."""
 
 
-class Answer(Shape):
-    """A fact, and how plausible it is."""
-
-    head: Named
-    relation: Named
-    tail: Named
-    score: float | None
-    probability: float | None
-    rank: int | None
-    known: bool
-    tail_rank: float | None
-    head_rank: float | None
-    decision: Literal["accept", "reject", "skip"] | None
-
-
 class Trust(Shape):
     """How the check went for one relation."""
 
@@ -44,21 +29,31 @@ class Trust(Shape):
     sentence: str
 
 
-class Answers(Shape):
-    """Ranked answers, best first."""
+class Labels(Shape):
+    """Labels by name, where they differ from the names."""
+
+    entities: dict[str, str]
+    relations: dict[str, str]
+
+
+class AnswersPage(Shape):
+    """What the page shows with the rows."""
 
     asked: Literal["head", "relation", "tail"] | None
-    names: dict[str, str]
-    """Labels of what was given."""
     calibrated: bool
     """The answers have probabilities; otherwise scores."""
-    answers: list[Answer]
-    none_of_these: float | None
-    """The probability that no entity (or relation) of the graph, beyond the known answers, is an answer."""
+    labels: Labels
+    decisions: list[Literal["accept", "reject", "skip"] | None]
+    """The decision about each row."""
     rejected: int
     """Answers that were rejected earlier and are left out."""
     trust: Trust | None
-    warnings: list[str]
+
+
+class Answers(Result):
+    """Ranked answers, best first; `summary` may have `none_of_these`."""
+
+    page: AnswersPage
 
 
 class Facts(Strict):
@@ -133,8 +128,8 @@ class Without(Shape):
     random_rank: float | None
 
 
-class Explanation(Fact):
-    """Why a fact is believed."""
+class Reasons(Fact):
+    """Why a fact is believed, with labels and in words."""
 
     known: bool
     score: float
@@ -149,4 +144,9 @@ class Explanation(Fact):
     contrast: Contrast | None
     without: Without | None
     reliable: bool
-    warnings: list[str]
+
+
+class Explained(Result):
+    """Why a fact is believed; `summary` is the whole explanation, `rows` are the facts given as reasons."""
+
+    page: Reasons

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, StringConstraints
 
@@ -32,6 +32,28 @@ class Problem(Shape):
     """For an unknown name: the name."""
     suggestions: list[str] = []
     """Similar names that exist."""
+
+
+class GraphInfo(Shape):
+    """The graph of a result."""
+
+    name: str
+    entities: int
+    relations: int
+    facts: int
+
+
+class Result(Shape):
+    """The result of a function of the library, as `to_dict()` gives it and `--format json` prints it."""
+
+    command: str
+    version: str
+    graph: GraphInfo | None
+    model: str | None
+    summary: dict[str, Any]
+    """What concerns all rows."""
+    rows: list[dict[str, Any]]
+    warnings: list[str]
 
 
 class Named(Shape):

@@ -131,40 +131,6 @@ class Neighbourhood(Shape):
     more: list[More]
 
 
-class Statement(Shape):
-    """A property of a relation, and in how many cases it holds."""
-
-    property: str
-    other: str | None
-    support: int
-    cases: int
-
-
-class KindShare(Shape):
-    """A kind of entities at one end of a relation."""
-
-    kind: str
-    share: float
-
-
-class RelationSchema(Shape):
-    """The schema of a relation."""
-
-    relation: str
-    facts: int
-    heads: int
-    tails: int
-    statements: list[Statement]
-    head_kinds: list[KindShare]
-    tail_kinds: list[KindShare]
-
-
-class GraphSchema(Shape):
-    """The schema of a graph."""
-
-    relations: list[RelationSchema]
-
-
 class Upload(Shape):
     """A file that was read but is not yet used."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from anykg.web.schemas.base import Given, Shape, Strict
 
@@ -34,6 +34,8 @@ class AuditOrder(Strict):
     """How many doubtful facts to list, and how long to look for them."""
 
     count: int = Field(default=200, ge=1, le=100_000)
+    max_plausibility: float = Field(default=0.5, gt=0, le=1)
+    """Only list facts below this."""
     minutes: float | None = Field(default=None, gt=0, le=600)
     """By default 1, and 1 more for every 15,000 facts, up to 20."""
 
@@ -66,14 +68,3 @@ class JobList(Shape):
     """All jobs, newest first."""
 
     jobs: list[Job]
-
-
-class Found(Shape):
-    """The result of a function of the library, as `to_dict()` gives it."""
-
-    model_config = ConfigDict(extra="allow")
-
-    command: str
-    summary: dict[str, Any]
-    rows: list[dict[str, Any]]
-    warnings: list[str]

@@ -10,8 +10,7 @@ from anykg.errors import ConfigError
 from anykg.graph.graph import KnowledgeGraph
 from anykg.graph.vocabulary import Vocabulary
 from anykg.models.base import Symmetry
-from anykg.models.nbf import nbfnet as module
-from anykg.models.nbf.aggregate import aggregate
+from anykg.models.nbf import pna
 from anykg.models.nbf.nbfnet import NBFNet, NBFNetConfig
 from anykg.models.nbf.queries import as_queries
 from anykg.seeds import generator
@@ -113,6 +112,6 @@ def test_gradients_equal_the_reference(monkeypatch):
         return [p.grad.clone() for p in model.parameters()]
 
     ours = gradients()
-    monkeypatch.setattr(module, "aggregate", lambda *args, **options: aggregate(*args, **options, fast=False))
+    monkeypatch.setattr(pna, "kernels_apply", lambda states: False)
     for mine, reference in zip(ours, gradients(), strict=True):
         torch.testing.assert_close(mine, reference, atol=1e-3, rtol=1e-2)

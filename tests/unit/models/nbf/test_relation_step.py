@@ -131,3 +131,6 @@ def test_update_equals_the_reference():
         results.append([out, *gradients(out, inputs)])
     for ours, theirs in zip(*results, strict=True):
         torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=1e-4)
+    with torch.no_grad():  # compiled
+        ours = relation_step.relation_update(vectors, received, boundary, RelationUpdate(*layer))
+        torch.testing.assert_close(ours, results[1][0], atol=1e-4, rtol=1e-4)

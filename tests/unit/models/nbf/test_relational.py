@@ -8,21 +8,11 @@ from hypothesis import strategies as st
 
 from anykg.models.nbf import reference
 from anykg.models.nbf.aggregate import aggregate
-from anykg.models.nbf.edges import RelationalEdges
 from anykg.models.nbf.fast import _alike, propagate
 from anykg.models.nbf.reference import Layer, Queries
+from graphs import edges_of, random_edges
 
 WIDTH = 16
-
-
-def edges_of(rows, nodes, relations):
-    return RelationalEdges(np.array(rows, np.int32).reshape(-1, 3), nodes, relations)
-
-
-def random_edges(nodes, relations, count, seed):
-    random = np.random.default_rng(seed)
-    columns = [random.integers(size, size=count) for size in (max(nodes - 2, 1), relations, max(nodes - 2, 1))]
-    return edges_of(np.stack(columns, axis=1), nodes, relations)  # the last nodes are isolated
 
 
 GRAPHS = {
@@ -56,14 +46,13 @@ def mask(edges, seed=3):
     return np.random.default_rng(seed).random(edges.num_edges) < 0.7
 
 
-def messages_case(edges, queries, shared, reduce, masked, fast, edge_weights=False, dtype=torch.float):
-    inputs = leaves(
+def messages_case(edges, queries, shared, masked, fast, edge_weights=False):
+    states, boundary, weights, factors = leaves(
         (queries, edges.num_nodes, WIDTH),
         (queries, edges.num_nodes, WIDTH),
         (edges.num_relations, WIDTH) if shared else (queries, edges.num_relations, WIDTH),
         (edges.num_edges,),
     )
-    states, boundary, weights, factors = (x.detach().to(dtype).requires_grad_() for x in inputs)
     out = aggregate(
         states,
         weights,
@@ -71,7 +60,6 @@ def messages_case(edges, queries, shared, reduce, masked, fast, edge_weights=Fal
         edges,
         keep=mask(edges) if masked else None,
         edge_weights=factors if edge_weights else None,
-        reduce=reduce,
         fast=fast,
     )
     return out, gradients(out, [states, boundary, weights, *([factors] if edge_weights else [])])
@@ -80,42 +68,15 @@ def messages_case(edges, queries, shared, reduce, masked, fast, edge_weights=Fal
 @pytest.mark.parametrize("name", GRAPHS)
 def test_sums_and_gradients_equal_the_reference(name):
     for queries, shared, masked in ((1, False, False), (3, True, True), (3, False, True)):
-        case = (GRAPHS[name], queries, shared, "sum", masked)
+        case = (GRAPHS[name], queries, shared, masked)
         (ours, our_gradients), (theirs, their_gradients) = messages_case(*case, True), messages_case(*case, False)
         torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=1e-4)
         assert_close(our_gradients, their_gradients)
 
 
-@pytest.mark.parametrize("name", GRAPHS)
-def test_pna_is_as_near_to_double_precision_as_the_reference(name):
-    # A small deviation is a difference of nearly equal numbers, so its gradient in float32 is far off in torch too.
-    for queries, shared, masked in ((1, False, False), (3, True, True), (3, False, True)):
-        case = (GRAPHS[name], queries, shared, "pna", masked)
-        exact, exact_gradients = messages_case(*case, False, dtype=torch.double)
-        results = [messages_case(*case, fast) for fast in (True, False)]
-        exact, results = exact.detach(), [(out.detach(), grads) for out, grads in results]
-        (our_error, *our_errors), (their_error, *their_errors) = (
-            [float((x - y).abs().max()) for x, y in zip((out, *grads), (exact, *exact_gradients), strict=True)]
-            for out, grads in results
-        )
-        assert our_error < 1e-4 + 1.5 * their_error
-        for mine, theirs in zip(our_errors, their_errors, strict=True):
-            assert mine < 1e-4 + 1.5 * theirs
-
-
-def test_ties_share_the_gradient_of_the_largest():
-    edges = GRAPHS["duplicates"]
-    states = torch.ones(1, 4, WIDTH, requires_grad=True)
-    results = []
-    for fast in (True, False):
-        out = aggregate(states, torch.ones(2, WIDTH), torch.zeros(1, 4, WIDTH), edges, reduce="pna", fast=fast)
-        results.append(gradients(out, [states]))
-    assert_close(*results)
-
-
 @pytest.mark.parametrize("masked", [False, True])
 def test_edge_weights_have_a_gradient(masked):
-    case = (GRAPHS["random"], 2, False, "sum", masked)
+    case = (GRAPHS["random"], 2, False, masked)
     (ours, our_gradients), (theirs, their_gradients) = (messages_case(*case, fast, True) for fast in (True, False))
     torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=1e-4)
     assert_close(our_gradients, their_gradients)
@@ -223,11 +184,9 @@ def test_same_bits_twice(few):
         results.append([out, *gradients(out, flat)])
     for first, second in zip(*results, strict=True):
         assert torch.equal(first, second)
-    for reduce in ("sum", "pna"):
-        results = [messages_case(edges, 3, True, reduce, True, True) for _ in range(2)]
-        (one, one_gradients), (two, two_gradients) = results
-        assert torch.equal(one, two)
-        assert all(torch.equal(a, b) for a, b in zip(one_gradients, two_gradients, strict=True))
+    (one, one_gradients), (two, two_gradients) = (messages_case(edges, 3, True, True, True) for _ in range(2))
+    assert torch.equal(one, two)
+    assert all(torch.equal(a, b) for a, b in zip(one_gradients, two_gradients, strict=True))
 
 
 def test_network_gives_gradients_to_edge_weights_by_layer():

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anykg.errors import CheckpointError, ConfigError
-from anykg.models.nbf import fast, reference, trix
+from anykg.models.nbf import fast, near, reference, trix
 from anykg.models.nbf.published import import_trix_weights
 from anykg.models.nbf.queries import as_queries
 from anykg.models.nbf.trix import TRIX, TRIXConfig
@@ -95,6 +95,39 @@ def test_the_ends_of_a_loop_and_graphs_without_facts_score():
         assert model.score_tails(encoded, ends, torch.tensor([2, 7])).isfinite().all()
         if count:
             assert not torch.allclose(scores[0], scores[1])  # a loop's end is marked
+
+
+@pytest.mark.parametrize("rounds", [1, 2])
+@torch.no_grad()
+def test_entities_far_from_a_question_are_computed_once(rounds, monkeypatch):
+    """The same scores as with all entities computed for each question, in compiled code and in torch."""
+    model, graph = build(replace(SMALL, rounds=rounds)), random_graph(300, 5, 330, 3)
+    heads, tails = torch.tensor([0, 7, 7, 150, 299, 31, 8]), torch.tensor([1, 7, 120, 2, 298, 30, 7])
+    encoded = model.encode(graph)
+    found = []
+    monkeypatch.setattr(trix, "near_rows", lambda *given: found.append(near.near_rows(*given)) or found[-1])
+    scores = model.score_relations(encoded, heads, tails)
+    assert 13 <= len(found[0]) < 300
+    monkeypatch.setattr(near, "FEW", 0.0)
+    torch.testing.assert_close(model.score_relations(encoded, heads, tails), scores, atol=1e-5, rtol=1e-4)
+    assert found[1] is None
+    monkeypatch.setattr(fast, "kernels_apply", lambda states: False)
+    monkeypatch.setattr(trix, "relation_messages", reference.relation_messages)
+    monkeypatch.setattr(trix, "relation_update", reference.relation_update)
+    torch.testing.assert_close(model.score_relations(encoded, heads, tails), scores, atol=1e-4, rtol=1e-4)
+
+
+@torch.no_grad()
+def test_states_that_are_shared_do_not_outlive_a_mask():
+    model, graph = build(replace(SMALL, networks="relation")), random_graph(300, 5, 330, 3)
+    heads, tails = torch.tensor([0, 7]), torch.tensor([1, 120])
+    keep = np.random.default_rng(0).random(2 * len(graph)) < 0.5
+    encoded = model.encode(graph)
+    many = torch.arange(20)
+    model.score_relations(encoded, many, many + 100)
+    assert encoded.common
+    masked = model.score_relations(replace(encoded, keep=keep), heads, tails)
+    torch.testing.assert_close(masked, model.score_relations(replace(model.encode(graph), keep=keep), heads, tails))
 
 
 def targets_of(graph):

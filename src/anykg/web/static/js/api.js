@@ -59,6 +59,15 @@ export async function file(address) {
 
 export const ofGraph = (graph, path, options) => api(`/graphs/${encodeURIComponent(graph)}${path}`, options);
 
+// Answers as the page shows them: the rows of the server's result joined with labels and decisions.
+export function answersOf({ page, rows, summary, warnings }) {
+  const named = (kind, name) => ({ name, label: page.labels[kind][name] ?? name });
+  const answers = rows.map((row, index) => ({
+    ...row, head: named("entities", row.head), relation: named("relations", row.relation), tail: named("entities", row.tail), decision: page.decisions[index],
+  }));
+  return { ...page, names: { ...page.labels.entities, ...page.labels.relations }, answers, none_of_these: summary.none_of_these, warnings };
+}
+
 // A list of jobs, kept up to date by server-sent events while one of them is under way.
 export class JobWatch {
   constructor(changed) {

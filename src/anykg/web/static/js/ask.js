@@ -1,6 +1,6 @@
 // Ask: three boxes; the one that is left empty is the question.
 import { html, useEffect, useState } from "../vendor/preact-htm.module.js";
-import { ofGraph } from "./api.js";
+import { answersOf, ofGraph } from "./api.js";
 import { Bar, Empty, Failure, JobProgress, Link, Loading, NameBox, Triple, announce, count, exploreOf, percent, plural, show, stopJob, useLoaded, whyOf } from "./parts.js";
 import { change, go } from "./state.js";
 
@@ -17,7 +17,7 @@ export function Ask({ graph, route, jobs, start }) {
   const known = route.known !== "0";
   const ready = given.length >= 2;
   const answer = useLoaded(
-    async (signal) => ready && ofGraph(graph.id, "/predict", { body: { ...asked, k, known }, signal }),
+    async (signal) => ready && answersOf(await ofGraph(graph.id, "/predict", { body: { ...asked, k, known }, signal })),
     [graph.id, asked.head, asked.relation, asked.tail, k, known, graph.calibrated, graph.model],
   );
   const value = ready ? answer.value : null;

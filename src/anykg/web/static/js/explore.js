@@ -1,10 +1,11 @@
 // Explore: an entity's neighbourhood as a drawing that grows by clicks, and the same facts as a list.
 import { html, useEffect, useMemo, useRef, useState } from "../vendor/preact-htm.module.js";
-import { ofGraph } from "./api.js";
+import { answersOf, ofGraph } from "./api.js";
 import { Bar, Empty, Failure, Link, Loading, NameBox, announce, count, percent, plural, show, useLoaded } from "./parts.js";
 import { change } from "./state.js";
 
 const FACTS = 12, LEAST_ZOOM = 0.6;
+const NODE_HEIGHT = 32, EDGE_HEIGHT = 16, EDGE_FONT = "12px system-ui, sans-serif";
 // A small screen shows fewer facts, so that they can be read; the list below has them all.
 const caps = () => (innerWidth < 720 ? { limit: 10, per_relation: 2, predicted: 3 } : { limit: 24, per_relation: 4, predicted: 5 });
 
@@ -59,7 +60,7 @@ export function Explore({ graph, route }) {
     if (!entity || !relation) return undefined;
     const question = direction === "in" ? { tail: entity, relation } : { head: entity, relation };
     ofGraph(graph.id, "/predict", { body: { ...question, k: caps().predicted, known: false }, signal: stop.signal })
-      .then(setPredicted).catch((problem) => problem.name !== "AbortError" && setError(problem));
+      .then((found) => setPredicted(answersOf(found))).catch((problem) => problem.name !== "AbortError" && setError(problem));
     return () => stop.abort();
   }, [graph.id, route.predict]);
 
@@ -93,7 +94,7 @@ export function Explore({ graph, route }) {
         <button type="button" class="button" disabled=${!changed} onClick=${() => history.back()}>Undo</button>
       </div>
       <${Canvas} shown=${shown} at=${at} focus=${focus} open=${open} onFocus=${setFocus} onExpand=${expand} />
-      <div class="legend" aria-hidden="true"><span><i></i>known</span><span><i class="dashed"></i>predicted</span><span>click: expand or collapse</span></div>
+      <div class="legend" aria-hidden="true"><span><i></i>known</span><span><i class="dashed"></i>predicted</span><span>click: expand or collapse</span><span>point at a line: its relation</span></div>
     </div>
     <aside class="card side stack" aria-label="Facts">
       <${Failure} error=${error} choose=${(name) => change({ at: name, open: null, predict: null })} />
@@ -129,7 +130,7 @@ function Canvas({ shown, at, focus, open, onFocus, onExpand }) {
   const [failed, setFailed] = useState(null);
   const [ready, setReady] = useState(false);
   const placed = useRef("");
-  actions.current = { onFocus, onExpand };
+  actions.current = { onFocus, onExpand, focus };
   useEffect(() => {
     let gone = false;
     cytoscape().then((make) => {
@@ -139,6 +140,10 @@ function Canvas({ shown, at, focus, open, onFocus, onExpand }) {
         actions.current.onFocus(event.target.id());
         actions.current.onExpand(event.target.id());
       });
+      drawn.on("mouseover", "edge", (event) => event.target.addClass("told"));
+      drawn.on("mouseout", "edge", (event) => event.target.removeClass("told"));
+      drawn.on("tap", "edge", (event) => event.target.toggleClass("told"));
+      drawn.on("dragfree", "node", () => hideCovered(drawn, actions.current.focus));
       drawing.current = drawn;
       if (navigator.webdriver) window.anykgDrawing = drawn;
       setReady(true);
@@ -181,11 +186,16 @@ function Canvas({ shown, at, focus, open, onFocus, onExpand }) {
       edge.toggleClass("quiet", crowded && edge.data("source") !== focus && edge.data("target") !== focus && !edge.hasClass("predicted"));
     });
     const wantedNow = [...wanted].join("\u0000");
-    if (wantedNow === placed.current) return;
+    if (wantedNow === placed.current) {
+      hideCovered(drawn, focus);
+      return;
+    }
     placed.current = wantedNow;
     const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
     const readable = () => {
-      if (drawn.destroyed() || drawn.zoom() >= LEAST_ZOOM) return;
+      if (drawn.destroyed()) return;
+      hideCovered(drawn, actions.current.focus);
+      if (drawn.zoom() >= LEAST_ZOOM) return;
       drawn.zoom(LEAST_ZOOM);
       drawn.center(drawn.getElementById(at));
     };
@@ -249,25 +259,51 @@ function arrange(shown, widths, aspect) {
   return new Map(names.map((name, at) => [name, points[at]]));
 }
 
-let pen = null;
-function wide(text) {
-  pen ||= document.createElement("canvas").getContext("2d");
-  pen.font = "600 13px system-ui, sans-serif";
-  return Math.ceil(pen.measureText(text).width) + 20;
+// Hides the label of a fact where it would cover an entity or another label; predicted facts and those of the entity in
+// focus come first. The line itself stays, and pointing at it shows the label.
+function hideCovered(drawn, focus) {
+  const taken = drawn.nodes().map((node) => ({ ...node.position(), width: node.data("width"), height: NODE_HEIGHT, angle: 0 }));
+  const weight = (edge) => (edge.hasClass("predicted") ? 2 : 0) + (edge.data("source") === focus || edge.data("target") === focus ? 1 : 0);
+  for (const edge of drawn.edges().toArray().sort((one, other) => weight(other) - weight(one))) {
+    const from = edge.source().position(), to = edge.target().position();
+    const box = { ...edge.midpoint(), width: measured(edge.data("label"), EDGE_FONT) + 4, height: EDGE_HEIGHT, angle: Math.atan2(to.y - from.y, to.x - from.x) };
+    const covers = taken.some((other) => overlap(box, other));
+    edge.toggleClass("covered", covers);
+    if (!covers && !edge.hasClass("quiet")) taken.push(box);
+  }
 }
+
+// Whether two rectangles { x, y, width, height, angle } overlap: no side of either separates them.
+function overlap(one, other) {
+  for (const angle of [one.angle, one.angle + Math.PI / 2, other.angle, other.angle + Math.PI / 2]) {
+    const reach = (box) => (box.width * Math.abs(Math.cos(box.angle - angle)) + box.height * Math.abs(Math.sin(box.angle - angle))) / 2;
+    if (Math.abs((one.x - other.x) * Math.cos(angle) + (one.y - other.y) * Math.sin(angle)) >= reach(one) + reach(other)) return false;
+  }
+  return true;
+}
+
+let pen = null;
+function measured(text, font) {
+  pen ||= document.createElement("canvas").getContext("2d");
+  pen.font = font;
+  return Math.ceil(pen.measureText(text).width);
+}
+const wide = (text) => measured(text, "600 13px system-ui, sans-serif") + 20;
 const short = (text) => (text.length > 22 ? `${text.slice(0, 21)}…` : text);
 
 function style() {
   const [text, muted, surface, line, accent, soft] = ["--text", "--muted", "--surface", "--line-strong", "--accent", "--accent-soft"].map(colour);
   return [
-    { selector: "node", style: { label: "data(label)", color: text, "font-size": 13, "font-family": "system-ui, sans-serif", "text-valign": "center", "text-halign": "center", shape: "round-rectangle", width: "data(width)", height: 32, "background-color": surface, "border-width": 1.5, "border-color": line } },
+    { selector: "node", style: { label: "data(label)", color: text, "font-size": 13, "font-family": "system-ui, sans-serif", "text-valign": "center", "text-halign": "center", shape: "round-rectangle", width: "data(width)", height: NODE_HEIGHT, "background-color": surface, "border-width": 1.5, "border-color": line } },
     { selector: "node.open", style: { "background-color": soft, "border-color": accent } },
     { selector: "node.centre", style: { "border-width": 3, "font-weight": 700 } },
     { selector: "node.focus", style: { "border-color": accent, "border-width": 3 } },
     { selector: "edge", style: { label: "data(label)", color: muted, "font-size": 12, "font-family": "system-ui, sans-serif", "text-rotation": "autorotate", "text-background-color": surface, "text-background-opacity": 0.9, "text-background-padding": "2px", width: 1.5, "line-color": line, "target-arrow-color": line, "target-arrow-shape": "triangle", "arrow-scale": 0.9, "curve-style": "bezier" } },
     { selector: "edge.both", style: { "source-arrow-shape": "triangle", "source-arrow-color": line } },
+    { selector: "edge.covered", style: { label: "" } },
     { selector: "edge.quiet", style: { label: "", "line-opacity": 0.55 } },
     { selector: "edge.predicted", style: { "line-style": "dashed", "line-dash-pattern": [7, 5], width: 2.5, color: accent, "line-color": accent, "target-arrow-color": accent, "line-opacity": "mapData(strength, 0, 1, 0.35, 1)" } },
+    { selector: "edge.told", style: { label: "data(label)", color: text, "text-background-opacity": 1, "line-opacity": 1, "z-index-compare": "manual", "z-index": 10 } },
   ];
 }
 

@@ -1,5 +1,5 @@
 // Health: how far to trust the answers on this graph, what the graph says of its relations, and what fitting would bring.
-import { html, useState } from "../vendor/preact-htm.module.js";
+import { html, useMemo, useState } from "../vendor/preact-htm.module.js";
 import { api, ofGraph } from "./api.js";
 import { Bar, Empty, Failure, JobProgress, Loading, count, percent, plural, show, stopJob, useLoaded } from "./parts.js";
 
@@ -153,7 +153,11 @@ const PROPERTIES = { functional: "one tail per head", "inverse functional": "one
 function Schema({ graph }) {
   const found = useLoaded((signal) => ofGraph(graph.id, "/schema", { signal }), [graph.id]);
   const [all, setAll] = useState(false);
-  const rows = (found.value && found.value.relations) || [];
+  const rows = useMemo(() => {
+    const statements = new Map();
+    for (const one of found.value?.rows || []) statements.set(one.relation, [...(statements.get(one.relation) || []), one]);
+    return (found.value?.summary.relations || []).map((row) => ({ ...row, statements: statements.get(row.relation) || [] }));
+  }, [found.value]);
   const shown = all ? rows : rows.slice(0, 12);
   const kinds = (list) => list.slice(0, 2).map((kind) => `${kind.kind} ${percent(kind.share)}`).join(", ");
   return html`<section class="card stack" aria-label="Schema"><h2>What the graph says of its relations</h2>
@@ -161,7 +165,7 @@ function Schema({ graph }) {
     <${Failure} error=${found.error} retry=${found.reload} />
     ${rows.length > 0 && html`<div class="table-box" tabindex="0" role="region" aria-label="Relations"><table><thead><tr><th>relation</th><th class="right">facts</th><th>holds</th><th>heads</th><th>tails</th></tr></thead>
       <tbody>${shown.map((row) => html`<tr key=${row.relation}><td class="wrap"><strong>${row.relation}</strong></td><td class="right">${count(row.facts)}</td>
-        <td><span class="chips">${row.statements.map((one) => html`<span class="tag" title=${`${count(one.support)} of ${count(one.cases)} cases`}>${PROPERTIES[one.property] || one.property}${one.other ? ` ${one.other}` : ""} ${percent(one.cases ? one.support / one.cases : 0)}</span>`)}</span></td>
+        <td><span class="chips">${row.statements.map((one) => html`<span class="tag" title=${`${count(one.support)} of ${count(one.cases)} cases`}>${PROPERTIES[one.holds] || one.holds}${one.other ? ` ${one.other}` : ""} ${percent(one.cases ? one.support / one.cases : 0)}</span>`)}</span></td>
         <td class="wrap small muted">${kinds(row.head_kinds)}</td><td class="wrap small muted">${kinds(row.tail_kinds)}</td></tr>`)}</tbody></table></div>`}
     ${rows.length > 12 && html`<div><button type="button" class="button small" onClick=${() => setAll(!all)}>${all ? "Fewer" : plural(rows.length - 12, "more relation")}</button></div>`}
   </section>`;

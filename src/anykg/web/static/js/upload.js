@@ -6,7 +6,7 @@ import { Failure, Loading, count } from "./parts.js";
 export function Upload({ onClose, onOpened }) {
   const dialog = useRef(null);
   const [file, setFile] = useState(null);
-  const [reading, setReading] = useState({ columns: "", separator: "", header: "" });
+  const [reading, setReading] = useState({ columns: "", separator: "", header: "", skip_malformed: "" });
   const [found, setFound] = useState(null);
   const [error, setError] = useState(null);
   const [busy, setBusy] = useState(false);
@@ -62,6 +62,8 @@ export function Upload({ onClose, onOpened }) {
             <option value="">found out</option>${["tab", "comma", "semicolon", "pipe", "space"].map((name) => html`<option value=${name}>${name}</option>`)}</select></div>
           <div class="field grow"><label for="upload-header">First line</label><select id="upload-header" class="select" value=${reading.header} onChange=${set("header")}>
             <option value="">found out</option><option value="true">column names</option><option value="false">a fact</option></select></div>
+          <div class="field grow"><label for="upload-malformed">Malformed lines</label><select id="upload-malformed" class="select" value=${reading.skip_malformed} onChange=${set("skip_malformed")}>
+            <option value="">refuse the file</option><option value="true">skip and count</option></select></div>
         </div></details>`}
       ${found && html`<div class="stack tight">
         <p><strong>${count(found.facts)} facts</strong>, ${count(found.entities)} entities, ${count(found.relations)} relations.</p>

@@ -9,7 +9,11 @@ export function Why({ graph, route }) {
   const { head, relation, tail } = route;
   const whole = head && relation && tail;
   const found = useLoaded(
-    async (signal) => whole && ofGraph(graph.id, "/explain", { body: { head, relation, tail }, signal }),
+    async (signal) => {
+      if (!whole) return null;
+      const { page, warnings } = await ofGraph(graph.id, "/explain", { body: { head, relation, tail }, signal });
+      return { ...page, warnings };
+    },
     [graph.id, head, relation, tail, graph.model],
   );
   if (!whole) return html`<${Empty} title="Why what?"><p>Ask a question first, then choose “Why?” beside an answer.</p>
