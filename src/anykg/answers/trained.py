@@ -27,7 +27,7 @@ from anykg.seeds import derive
 from anykg.settings import changed, unknown_setting
 from anykg.training import loop
 from anykg.training.grid import search
-from anykg.training.workers import Workers, join_workers
+from anykg.training.workers import Workers, joined_workers
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -110,25 +110,27 @@ def train(
         raise SettingError("weights", f"expected a model of kind {model}, found {type(start).__name__}")
     _, recipe = apply_settings(model_class, settings, start)  # report wrong settings before anything is read
     learnt = [_training_graph(source, recipe, data_dir, reading or {}) for source in _listed(graphs)]
-    workers, chosen_device = join_workers(device_named(device))
-    started_from = None if weights is None else str(weights)
-    job = _Job(model, model_class, start, started_from, learnt, seed, chosen_device, workers)
+    with joined_workers(device_named(device)) as (workers, chosen_device):
+        started_from = None if weights is None else str(weights)
+        job = _Job(model, model_class, start, started_from, learnt, seed, chosen_device, workers)
 
-    def run(values: Mapping[str, Any], target: Path) -> tuple[LinkPredictor, Recipe]:
-        return _run(job, {**settings, **values}, target, resume or grid, on_epoch, progress)
+        def run(values: Mapping[str, Any], target: Path) -> tuple[LinkPredictor, Recipe]:
+            return _run(job, {**settings, **values}, target, resume or grid, on_epoch, progress)
 
-    best: dict[str, str] = {}
-    if grid and workers.size > 1:
-        raise ConfigError("A grid search trains one model after the other in one process; start it without torchrun.")
-    if not grid:
-        predictor, _ = run({}, folder)
-    elif (folder / MODEL_FILE).exists() and not (folder / "grid.json").exists():
-        raise ConfigError(f"{folder}: already holds a model; choose another folder.")
-    elif not model_class.grid:
-        raise ConfigError(f"{model} has no grid of settings; give them one by one.")
-    else:
-        best = search(model_class.grid, folder, lambda values, target: str(run(values, target)[1].select))
-        predictor = load_model(folder, trust=trust)
+        best: dict[str, str] = {}
+        if grid and workers.size > 1:
+            raise ConfigError(
+                "A grid search trains one model after the other in one process; start it without torchrun."
+            )
+        if not grid:
+            predictor, _ = run({}, folder)
+        elif (folder / MODEL_FILE).exists() and not (folder / "grid.json").exists():
+            raise ConfigError(f"{folder}: already holds a model; choose another folder.")
+        elif not model_class.grid:
+            raise ConfigError(f"{model} has no grid of settings; give them one by one.")
+        else:
+            best = search(model_class.grid, folder, lambda values, target: str(run(values, target)[1].select))
+            predictor = load_model(folder, trust=trust)
     log = _log(folder / "grid" / ",".join(f"{name}={value}" for name, value in best.items()) if best else folder)
     return Training(
         command="train",

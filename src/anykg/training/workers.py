@@ -7,7 +7,8 @@ step, so the losses are those of one process with the same batch. The first work
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import torch
@@ -66,13 +67,21 @@ ALONE = Workers()
 """One process."""
 
 
-def join_workers(device: torch.device) -> tuple[Workers, torch.device]:
-    """Join the processes that `torchrun` started, if any, and choose this process's own device of the given kind."""
+@contextmanager
+def joined_workers(device: torch.device) -> Iterator[tuple[Workers, torch.device]]:
+    """Join the processes that `torchrun` started, if any, and choose this process's own device of the given kind.
+
+    They are left at the end: a process that exits while the group's threads run may be aborted by the C++ runtime.
+    """
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size == 1:
-        return Workers(), device
+        yield Workers(), device
+        return
     if str(device) == "cuda":
         device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
         torch.cuda.set_device(device)
     distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")
-    return Workers(distributed.get_rank(), size), device
+    try:
+        yield Workers(distributed.get_rank(), size), device
+    finally:
+        distributed.destroy_process_group()
