@@ -57,9 +57,9 @@ def test_import_is_light() -> None:
 
 
 def test_a_question_about_a_small_graph_starts_fast() -> None:
-    """One answer needs neither compiled kernels nor scipy, which take longer to import than to ask."""
+    """An answer of the network needs neither compiled kernels nor scipy, which take longer to import than to ask."""
     code = (
-        "import sys, anykg; anykg.predict('atlas', head='France', relation='borders');"
+        "import sys, anykg; anykg.predict('atlas', head='France', relation='borders', model='anykg-base');"
         "print([m for m in ('numba', 'scipy', 'matplotlib', 'pandas') if m in sys.modules])"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -32,7 +32,7 @@ from anykg.errors import ConfigError, DataError, SettingError
 from anykg.graph.graph import KnowledgeGraph
 from anykg.io.catalog import GraphLike
 from anykg.models.mixture import Mixture
-from anykg.models.store import DEFAULT_MODEL, MODEL_FILE, save_description, save_weights
+from anykg.models.store import FOUNDATION, MODEL_FILE, save_description, save_weights
 from anykg.progress import Progress, ignore
 
 FEWEST = 10
@@ -44,7 +44,7 @@ def fit(
     *,
     minutes: float = 2.0,
     out: Path | str | None = None,
-    model: ModelLike = DEFAULT_MODEL,
+    model: ModelLike = FOUNDATION,
     seed: int = 0,
     resume: bool = False,
     negatives: Negatives = (),

@@ -38,7 +38,7 @@ from anykg.graph.graph import HEAD, TAIL, KnowledgeGraph
 from anykg.graph.task import Task
 from anykg.io.catalog import load_task
 from anykg.models.base import LinkPredictor
-from anykg.models.store import DEFAULT_MODEL, load_model
+from anykg.models.store import FOUNDATION, load_model
 from anykg.provenance import provenance
 from anykg.seeds import generator
 
@@ -123,7 +123,7 @@ def _cells(system: str, task: Task, minutes: Sequence[float], limit: int, tell: 
             ranks = {system: _ranks_of(score, whole, both_ways(facts, graph.num_relations))}
             extra: dict[str, Any] = {}
         elif system == "zero-shot":
-            model = load_model(DEFAULT_MODEL)
+            model = load_model(FOUNDATION)
             stated = check(graph, model=model, missing=missing, floors=False).calibration
             took = time.monotonic() - started
             ranks = _ranks([model], ["zero-shot"], graph, whole, facts)

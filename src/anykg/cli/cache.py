@@ -12,11 +12,12 @@ from anykg.cli.output import TextFormat, say
 app = typer.Typer(
     invoke_without_command=True,
     help="""
-List the packed copies of large graph files that commands keep to open them faster; `anykg cache clear` removes them.
+List what commands keep to start faster, packed copies of large graph files and mined rules; `anykg cache clear`
+removes it.
 
-A copy is made when a file of more than 2 MB is read, and used as long as the file keeps its size and time. All copies
-together take at most 20 GB, or what ANYKG_CACHE_LIMIT says (such as 5GB; 0 for no cache); those not used for longest
-are removed first. --no-cache reads a file as if there were none.
+A copy is made when a file of more than 2 MB is read, and used as long as the file keeps its size and time. Rules are
+kept if mining took more than half a second. All together take at most 20 GB, or what ANYKG_CACHE_LIMIT says (such as
+5GB; 0 for no cache); what was not used for longest is removed first. --no-cache reads a file as if there were none.
 
 Example: anykg cache
 """,
@@ -61,16 +62,16 @@ def list_cache(
         for entry, when in zip(copies, used, strict=True):
             table.add_row(Text(printable(entry.source)), f"{entry.triplets:,}", f"{entry.size / 1e6:,.1f}", when)
         Console(highlight=False).print(table)
-    say(f"{len(copies):,} copies, {total / 1e6:,.1f} MB of at most {limit() / 1e6:,.0f} MB in {folder()}")
+    say(f"{len(copies):,} files, {total / 1e6:,.1f} MB of at most {limit() / 1e6:,.0f} MB in {folder()}")
 
 
 @app.command()
 def clear() -> None:
-    """Remove all packed copies.
+    """Remove all packed copies and mined rules.
 
     Example: anykg cache clear
     """
     from anykg.io.cache import clear as remove
 
     count, size = remove()
-    say(f"Removed {count:,} copies, {size / 1e6:,.1f} MB.")
+    say(f"Removed {count:,} files, {size / 1e6:,.1f} MB.")

@@ -51,7 +51,7 @@ def check(
     models: Annotated[
         str,
         typer.Option("--models", "--model", help="Models, separated by commas: shipped names, folders or hub ids."),
-    ] = "anykg-base",
+    ] = "anykg-base+rules",
     task: Annotated[TaskName, typer.Option(help="Ask for entities or for relations.")] = TaskName.NODE,
     facts: Annotated[int | None, typer.Option(help="Facts to hide; default 500, or 100 for relations.", min=1)] = None,
     examples: Annotated[int, typer.Option(help="Show this many hidden facts and what the model answered.", min=0)] = 0,

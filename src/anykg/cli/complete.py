@@ -65,7 +65,7 @@ def complete(
     ] = True,
     missing: Annotated[float, typer.Option(help="Share of all facts that is assumed to be missing.")] = 0.1,
     budget: Budget = None,
-    model: ModelName = "anykg-base",
+    model: ModelName = "anykg-base+rules",
     format: Rows = None,
     out: RowsOut = None,
     device: Device = "cpu",

@@ -19,14 +19,14 @@ def demo() -> None:
     from anykg.cli.output import say, show
     from anykg.cli.progress import progress_bar
     from anykg.evaluation.symmetry import verify
-    from anykg.models.store import DEFAULT_MODEL
+    from anykg.models.store import DEFAULT_MODEL, FOUNDATION
 
     atlas, model = graph_named("atlas", None, {}), model_named(DEFAULT_MODEL)
     say(
         f"atlas: {atlas.num_triplets:,} facts about the world's countries, {atlas.num_entities:,} entities, "
         f"{atlas.num_relations} relations.\n"
-        f"{DEFAULT_MODEL} was trained on other graphs and reads no names. Some facts are hidden from it; what does it "
-        "answer?\n\n"
+        f"{FOUNDATION} was trained on other graphs and reads no names. Some facts are hidden, from it and from the "
+        "rules that are mined on the rest; what do both together answer?\n\n"
         f"$ anykg check atlas --examples {EXAMPLES}\n"
     )
     with progress_bar("asking for hidden facts") as advance:

@@ -42,7 +42,7 @@ def explain(
     relation: Annotated[str | None, typer.Option(help="The relation.")] = None,
     tail: Annotated[str | None, typer.Option(help="The object.")] = None,
     budget: Budget = None,
-    model: ModelName = "anykg-base",
+    model: ModelName = "anykg-base+rules",
     paths: Annotated[int, typer.Option(help="At most this many paths.", min=1)] = 5,
     clauses: Annotated[int, typer.Option(help="At most this many clauses.", min=0)] = 5,
     draws: Annotated[int, typer.Option(help="Random removals to compare with.", min=0)] = 5,

@@ -14,7 +14,7 @@ TrainedModel = Annotated[str, typer.Option(help="A shipped model, the folder of 
 ModelName = Annotated[
     str,
     typer.Option(
-        help="A shipped model, the folder of a trained one, or a hub id; anykg-base+rules adds rules of the graph."
+        help="A shipped model, the folder of a trained one, or a hub id; NAME+rules adds rules mined on the graph."
     ),
 ]
 Device = Annotated[str, typer.Option(help="Where to compute: cpu, cuda, cuda:1, mps.")]

@@ -50,7 +50,7 @@ def predict(
     ] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Stop at the first question with an unknown name.")] = False,
     budget: Budget = None,
-    model: ModelName = "anykg-base",
+    model: ModelName = "anykg-base+rules",
     calibrated: Annotated[
         bool, typer.Option("--calibrated", help="Probabilities instead of scores, calibrated by `anykg check`.")
     ] = False,

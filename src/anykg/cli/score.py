@@ -36,7 +36,7 @@ def score(
     facts: Annotated[Path, typer.Argument(help="A file of facts to score, in any format of graphs.")],
     strict: Annotated[bool, typer.Option("--strict", help="Stop at the first fact with an unknown name.")] = False,
     budget: Budget = None,
-    model: ModelName = "anykg-base",
+    model: ModelName = "anykg-base+rules",
     calibrated: Annotated[
         bool, typer.Option("--calibrated", help="State probabilities; runs a check if there was none.")
     ] = False,

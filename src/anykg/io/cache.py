@@ -1,5 +1,7 @@
 """Packed copies of graph files in the user's cache, so that a large file is parsed once.
 
+Rules that were mined on a graph (`rules.kept`) lie beside them and share their limit.
+
 A copy is found by the path, size and time of the source (and of a file of labels), the reading options and the version
 of anykg. Copies are written atomically, so processes may share the folder; a damaged one is rebuilt. When the folder
 grows beyond its limit, the least recently used copies are removed. Small files, standard
@@ -18,6 +20,9 @@ from dataclasses import asdict
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
+from zipfile import BadZipFile
+
+import numpy as np
 
 from anykg import __version__
 from anykg.errors import ConfigError, DataError, InputError
@@ -31,16 +36,19 @@ SMALLEST = 2 << 20
 LIMIT = "ANYKG_CACHE_LIMIT"
 """The variable that limits the folder, such as 5GB; 0 turns the cache off."""
 DEFAULT_LIMIT = "20GB"
+COPY, RULES = ".anykg", ".rules"
+"""Suffixes of packed copies and of mined rules."""
 RECENT = 2.0
 """Files modified less than this many seconds ago are not cached: they may change again with the same timestamp."""
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 
 
 class Entry(NamedTuple):
-    """A packed copy."""
+    """A packed copy, or the mined rules of a graph."""
 
     path: Path
     source: str
+    """The path of the file, or the name of the graph."""
     size: int
     used: float
     """When it was last used, in seconds since 1970."""
@@ -82,7 +90,7 @@ def path_of(source: Path | str, options: ReadOptions, beside: tuple[Path, ...] =
     if sum(size for _, size, _ in stated) < SMALLEST:
         return None
     key = json.dumps([__version__, stated, {k: str(v) for k, v in asdict(options).items()}])
-    return folder() / f"{blake2b(key.encode(), digest_size=16).hexdigest()}.anykg"
+    return folder() / f"{blake2b(key.encode(), digest_size=16).hexdigest()}{COPY}"
 
 
 def load(path: Path) -> tuple[KnowledgeGraph, dict[str, Any]] | None:
@@ -113,23 +121,35 @@ def save(graph: KnowledgeGraph, path: Path, read: dict[str, Any]) -> None:
 
 
 def entries() -> list[Entry]:
-    """All packed copies, most recently used first."""
-    copies = []
-    for path in folder().glob("*.anykg"):
+    """All packed copies and mined rules, most recently used first."""
+    found = []
+    for path in _files():
         with suppress(OSError):
             status = path.stat()
             source, triplets = "damaged", 0
-            with suppress(DataError, KeyError, TypeError):
-                _, header = open_pack(path)
-                source, triplets = header["read"]["path"], header["triplets"]
-            copies.append(Entry(path, source, status.st_size, status.st_mtime, triplets))
-    return sorted(copies, key=lambda entry: -entry.used)
+            with suppress(DataError, KeyError, TypeError, ValueError, BadZipFile):
+                source, triplets = _described(path)
+            found.append(Entry(path, source, status.st_size, status.st_mtime, triplets))
+    return sorted(found, key=lambda entry: -entry.used)
+
+
+def _described(path: Path) -> tuple[str, int]:
+    """Where a file of the cache comes from, and how many facts the graph has."""
+    if path.suffix == RULES:
+        with np.load(path, allow_pickle=False) as arrays:
+            return f"rules of {arrays['graph']}", int(arrays["facts"])
+    _, header = open_pack(path)
+    return header["read"]["path"], header["triplets"]
+
+
+def _files() -> list[Path]:
+    return [*folder().glob(f"*{COPY}"), *folder().glob(f"*{RULES}")]
 
 
 def evict(keep: Path | None = None) -> None:
-    """Remove the least recently used copies until the rest is within the limit."""
+    """Remove the least recently used files until the rest is within the limit."""
     sizes = []
-    for path in folder().glob("*.anykg"):
+    for path in _files():
         with suppress(OSError):
             status = path.stat()
             sizes.append((path == keep, status.st_mtime, status.st_size, path))
@@ -143,11 +163,11 @@ def evict(keep: Path | None = None) -> None:
 
 
 def clear() -> tuple[int, int]:
-    """Remove all copies; returns how many, and their bytes."""
+    """Remove all files; returns how many, and their bytes."""
     count = size = 0
-    for path in [*folder().glob("*.anykg"), *folder().glob(".*.part")]:
+    for path in [*_files(), *folder().glob(".*.part")]:
         with suppress(OSError):
             length = path.stat().st_size
             path.unlink()
-            count, size = count + (path.suffix == ".anykg"), size + length
+            count, size = count + (path.suffix in (COPY, RULES)), size + length
     return count, size

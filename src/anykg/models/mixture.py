@@ -181,6 +181,13 @@ class Mixture(LinkPredictor):
                     unknown[name] = entities, relations
         return unknown
 
+    def too_large_to_mine(self, graph: KnowledgeGraph) -> list[int]:
+        """For every component that would mine a graph of this size if it were smaller: up to how many facts it does."""
+        from anykg.models.rulebook import Rulebook  # it takes compiled kernels, which few mixtures do without
+
+        rulebooks = [model for model in self.models if isinstance(model, Rulebook)]
+        return [book.config.largest for book in rulebooks if not book.fitted and not book.mines(graph)]
+
     def __repr__(self) -> str:
         """A table of the components' metrics on hidden facts, or their names."""
         if not self.config.table:

@@ -2,7 +2,8 @@
 
 Rules are mined on a graph (`rules.named`) and kept with the names they mention, so a fitted rulebook answers on any
 graph that shares names with the one it was mined on, such as the same graph grown. Without rules of its own, the model
-mines those of the given graph. Either way, relabelling a graph relabels the rules and changes no score.
+mines those of the given graph, unless it is very large. Either way, relabelling a graph relabels the rules and changes
+no score.
 
 The confidences of the five best rules that fire are combined by noisy-or; ties are broken by the rules after them, then
 by the candidate's popularity. A fact is never used to predict itself: no path leads through it, and the counts of a
@@ -25,10 +26,11 @@ from anykg.graph.vocabulary import Vocabulary
 from anykg.models.base import LinkPredictor, Symmetry
 from anykg.models.recipe import Recipe
 from anykg.progress import Progress
+from anykg.rules.kept import kept_rules
 from anykg.rules.kernels.items import Items, item_index
 from anykg.rules.kernels.joins import NONE, Adjacency, adjacency
 from anykg.rules.kernels.named_queries import Rules, score_queries
-from anykg.rules.named import Mining, NamedRules, mine_named
+from anykg.rules.named import Mining, NamedRules, empty_rules, mine_named
 
 CHUNK = 32
 """Queries scored per task, with one set of buffers."""
@@ -42,6 +44,8 @@ FLOOR = 1e-4
 class RulebookConfig(Mining):
     """How rules are mined and combined."""
 
+    largest: int = 2_000_000
+    """Facts up to which a graph is mined if there are no rules; on larger graphs the model scores all alike."""
     decay: float = 0.5
     """Weight of the n-th best rule relative to the one before it; 1 is noisy-or."""
     sizes: tuple[int, ...] = ()
@@ -53,9 +57,8 @@ class EncodedRules:
     """A graph with the rules that apply to it."""
 
     graph: KnowledgeGraph
-    adjacent: Adjacency
-    items: Items
-    rules: Rules
+    index: tuple[Adjacency, Items, Rules] | None
+    """None without rules."""
 
     @property
     def num_entities(self) -> int:
@@ -110,10 +113,14 @@ class Rulebook(LinkPredictor):
         """Whether it has rules of its own."""
         return bool(self.config.sizes)
 
+    def mines(self, graph: KnowledgeGraph) -> bool:
+        """Whether the rules for a graph are mined on it."""
+        return not self.fitted and len(graph) <= self.config.largest
+
     def rules(self, graph: KnowledgeGraph, seed: int = 0) -> NamedRules:
         """The rules that apply to a graph, in its ids: those of its own whose names the graph has, or newly mined."""
         if not self.fitted:
-            return mine_named(graph, self.config, seed=seed)
+            return kept_rules(graph, self.config, seed) if self.mines(graph) else empty_rules()
         relations, entities = _unpacked(self.names.numpy())
         relation_ids, entity_ids = _ids(graph.relations, relations), _ids(graph.entities, entities)
         kinds = np.concatenate([relation_ids, np.where(relation_ids == NONE, NONE, relation_ids + graph.num_relations)])
@@ -146,10 +153,12 @@ class Rulebook(LinkPredictor):
         return self if self.fitted else Rulebook.of(self.rules(graph), graph, self.config)
 
     def encode(self, graph: KnowledgeGraph, seed: int = 0) -> EncodedRules:
+        rules = self.rules(graph, seed)
+        if not len(rules):
+            return EncodedRules(graph, None)
         adjacent = adjacency(graph)
         items = item_index(graph, adjacent)
-        rules = self.rules(graph, seed)
-        return EncodedRules(graph, adjacent, items, _bind(rules, items, graph, self.config.prior))
+        return EncodedRules(graph, (adjacent, items, _bind(rules, items, graph, self.config.prior)))
 
     def score_tails(
         self, encoded: EncodedRules, heads: Tensor, relations: Tensor, candidates: Tensor | None = None
@@ -180,15 +189,16 @@ class Rulebook(LinkPredictor):
         return scores.to(heads.device)
 
     def _scores(self, encoded: EncodedRules, queries: np.ndarray) -> np.ndarray:
-        """Log-odds [B, N] of the candidates of queries [B, 2]."""
+        """Log-odds [B, N] of the candidates of queries [B, 2]; all alike without rules."""
         out = np.zeros((len(queries), encoded.num_entities), np.float32)
+        if encoded.index is None:
+            return out
+        adjacent, items, rules = encoded.index
         settings = (self.config.decay, TIE_BREAK, TIE_BREAK)
 
         def run(first: int) -> None:
             part = out[first : first + CHUNK]
-            score_queries(
-                encoded.adjacent, encoded.items, encoded.rules, queries[first : first + CHUNK], settings, part
-            )
+            score_queries(adjacent, items, rules, queries[first : first + CHUNK], settings, part)
             np.log(np.expm1(part + np.float32(FLOOR)), out=part)
 
         with ThreadPoolExecutor(numba.config.NUMBA_NUM_THREADS) as pool:

@@ -23,10 +23,13 @@ from anykg.settings import from_json
 
 SHIPPED = files("anykg") / "weights"
 """Models that come with the package, one folder each."""
-DEFAULT_MODEL = "anykg-base"
 MODEL_FILE, WEIGHTS_FILE = "model.json", "weights.safetensors"
 WITH_RULES = "+rules"
 """At the end of a name: the model mixed with rules of the graph that it is asked about."""
+FOUNDATION = "anykg-base"
+"""The shipped model that `fit` starts from."""
+DEFAULT_MODEL = FOUNDATION + WITH_RULES
+"""The model that answers unless another is named."""
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 
 
@@ -89,7 +92,7 @@ def _with_rules(name: str, trust: bool) -> LinkPredictor:
     if folder is None or weights is None:
         raise CheckpointError(
             f"{name}: the description of this model has no weights for mixing it with rules (rule_weights); "
-            f"{DEFAULT_MODEL}{WITH_RULES} has them, and `anykg fit` learns them for one graph."
+            f"{DEFAULT_MODEL} has them, and `anykg fit` learns them for one graph."
         )
     try:
         entities, relations = ([float(value) for value in weights[kind]] for kind in ("entities", "relations"))

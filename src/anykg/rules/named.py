@@ -57,6 +57,8 @@ class Mining:
     """Facts of an entity tried at a step of a path of three, in one round."""
     bodies_per_relation: int = 400
     """Most frequent bodies of a length that are counted for each relation in one round."""
+    bodies: int = 10_000
+    """The same for all relations together; each has an equal share."""
     starts: int = 1000
     """Entities from which a path is counted; more are sampled."""
     work: int = 1_000_000
@@ -71,7 +73,7 @@ class Mining:
     def __post_init__(self) -> None:
         if not 1 <= self.length <= LONGEST:
             raise ConfigError(f"length must be 1 to {LONGEST}, found {self.length}.")
-        for name in ("facts_per_relation", "width", "bodies_per_relation", "starts", "rounds"):
+        for name in ("facts_per_relation", "width", "bodies_per_relation", "bodies", "starts", "rounds"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1, found {getattr(self, name)}.")
         for name in ("prior", "min_support"):
@@ -213,8 +215,7 @@ class _PathMiner:
         order = np.lexsort((-counts, relation))
         first = np.searchsorted(relation[order], np.arange(self.graph.num_relations))
         position = np.arange(len(order)) - first[relation[order]]
-        limit = self.settings.bodies_per_relation if length > 1 else len(order)
-        best = order[position < limit]
+        best = order[position < self._limit(position)] if length > 1 else order
         bodies, codes = _canonical(unique[best] % kinds**length, length, self.graph.num_relations)
         codes, where = np.unique(codes, return_index=True)
         known = self.seen.get(length, np.empty(0, np.int64))
@@ -225,6 +226,11 @@ class _PathMiner:
         bodies = bodies[where[new]]
         # Either end is asked for, and counted from the other one.
         return np.unique(np.concatenate([bodies, turned(bodies, self.graph.num_relations)]), axis=0)
+
+    def _limit(self, position: np.ndarray) -> int:
+        """How many bodies of a relation to count, given the position of every body among those of its relation."""
+        at = np.cumsum(np.bincount(position[position < self.settings.bodies_per_relation]))
+        return max(1, int(np.searchsorted(at, self.settings.bodies, side="right")))
 
     def _count(self, bodies: np.ndarray, length: int) -> None:
         parts = np.array_split(bodies, max(1, len(bodies) // self._at_once(64, length)))

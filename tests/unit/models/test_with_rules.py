@@ -1,22 +1,25 @@
 """`NAME+rules`: a trained model mixed with rules that are mined on the graph it is asked about."""
 
+from copy import copy
 from pathlib import Path
 from shutil import copytree
 
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from anykg.answers.explained import explain
+from anykg.answers.predict import predict
 from anykg.answers.work import _loaded, _saved
 from anykg.errors import CheckpointError
 from anykg.evaluation.reading import best_answers
 from anykg.evaluation.symmetry import verify
 from anykg.models import rulebook
 from anykg.models.mixture import Mixture
-from anykg.models.rulebook import Rulebook
+from anykg.models.rulebook import Rulebook, RulebookConfig
 from anykg.models.store import folder_of, load_model
-from anykg.rules.named import mine_named
+from anykg.rules.kept import kept_rules
 from graphs import random_graph
 
 GRAPH = random_graph(40, 4, 200)
@@ -57,7 +60,7 @@ def test_fixed_to_a_graph_it_scores_it_as_before(model: Mixture) -> None:
 
 def test_explanations_mine_once(model: Mixture, monkeypatch: pytest.MonkeyPatch) -> None:
     mined = []
-    monkeypatch.setattr(rulebook, "mine_named", lambda *args, **how: mined.append(1) or mine_named(*args, **how))
+    monkeypatch.setattr(rulebook, "kept_rules", lambda *args: mined.append(1) or kept_rules(*args))
     found = explain("atlas", "Malta", "in subregion", "Southern Europe", model=model, paths=1, clauses=1, draws=1)
     assert found.explanation.rank == 1
     assert len(mined) == 1
@@ -73,11 +76,25 @@ def test_saved_for_a_cluster_it_scores_alike(model: Mixture) -> None:
 
 def test_parts_of_a_graph_share_its_rules(model: Mixture, monkeypatch: pytest.MonkeyPatch) -> None:
     graph, mined = random_graph(60, 4, 400), []
-    monkeypatch.setattr(rulebook, "mine_named", lambda *args, **how: mined.append(1) or mine_named(*args, **how))
+    monkeypatch.setattr(rulebook, "kept_rules", lambda *args: mined.append(1) or kept_rules(*args))
     questions = np.array([[head, 0, -1] for head in range(6)])
     best_answers(model, graph, questions, budget=50)
     best_answers(model, graph, questions, budget=50)
     assert len(mined) == 1
+
+
+@torch.no_grad()
+def test_a_very_large_graph_is_not_mined(model: Mixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rulebook, "kept_rules", None)
+    rules = Rulebook(RulebookConfig(largest=len(GRAPH) - 1)).eval()
+    assert not rules.mines(GRAPH)
+    assert not rules.score_tails(rules.encode(GRAPH), torch.tensor([0]), torch.tensor([1])).any()
+    smaller = copy(model)
+    smaller._modules = {"components": nn.ModuleList([model.models[0], rules])}
+    assert smaller.too_large_to_mine(GRAPH) == [len(GRAPH) - 1]
+    assert not model.too_large_to_mine(GRAPH)
+    found = predict(GRAPH, head=GRAPH.entities[0], relation=GRAPH.relations[0], model=smaller)
+    assert any("No rules are mined" in warning for warning in found.warnings)
 
 
 def test_a_folder_may_be_called_so(tmp_path: Path) -> None:
