@@ -12,6 +12,7 @@ rule leave it out.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -29,7 +30,7 @@ from anykg.progress import Progress
 from anykg.rules.kept import kept_rules
 from anykg.rules.kernels.items import Items, item_index
 from anykg.rules.kernels.joins import NONE, Adjacency, adjacency
-from anykg.rules.kernels.named_queries import Rules, score_queries
+from anykg.rules.kernels.named_queries import Rules, score_queries, score_triplets
 from anykg.rules.named import Mining, NamedRules, empty_rules, mine_named
 
 CHUNK = 32
@@ -165,45 +166,38 @@ class Rulebook(LinkPredictor):
     ) -> Tensor:
         queries = np.stack([heads.cpu().numpy(), relations.cpu().numpy()], axis=1).astype(np.int64)
         unique, row = np.unique(queries, axis=0, return_inverse=True)
-        scores = torch.from_numpy(self._scores(encoded, unique))
-        index = torch.from_numpy(row.reshape(-1))
+        evidence = np.zeros((len(unique), encoded.num_entities), np.float32)
+        self._fill(score_queries, encoded, unique, evidence, CHUNK)
+        scores, index = torch.from_numpy(evidence), torch.from_numpy(row.reshape(-1))
         if candidates is None:
-            return scores[index].to(heads.device)
-        return scores[index[:, None], candidates.cpu()].to(heads.device)
+            return _log_odds(scores)[index].to(heads.device)
+        return _log_odds(scores[index[:, None], candidates.cpu()]).to(heads.device)
 
     def score_triplets(self, encoded: EncodedRules, triplets: Tensor) -> Tensor:
-        heads, relations, tails = triplets.T
-        return self._by_query(encoded, heads, relations, tails)
+        evidence = np.zeros(len(triplets), np.float32)
+        chunk = max(CHUNK, encoded.num_entities // 64)  # buffers of N entries are cleared for each
+        self._fill(score_triplets, encoded, triplets.cpu().numpy().astype(np.int64), evidence, chunk)
+        return _log_odds(torch.from_numpy(evidence)).to(triplets.device)
 
-    def _by_query(self, encoded: EncodedRules, heads: Tensor, relations: Tensor, tails: Tensor) -> Tensor:
-        queries = torch.stack([heads, relations], dim=1).cpu()
-        unique, row = torch.unique(queries, dim=0, return_inverse=True)
-        scores, step = torch.empty(len(heads)), max(1, (1 << 26) // max(encoded.num_entities, 1))
-        order = torch.argsort(row)
-        ends = torch.searchsorted(row[order], torch.arange(len(unique) + 1))
-        for first in range(0, len(unique), step):
-            last = min(first + step, len(unique))
-            mine = order[ends[first] : ends[last]]
-            part = torch.from_numpy(self._scores(encoded, unique[first:last].numpy()))
-            scores[mine] = part[row[mine] - first, tails.cpu()[mine]]
-        return scores.to(heads.device)
-
-    def _scores(self, encoded: EncodedRules, queries: np.ndarray) -> np.ndarray:
-        """Log-odds [B, N] of the candidates of queries [B, 2]; all alike without rules."""
-        out = np.zeros((len(queries), encoded.num_entities), np.float32)
+    def _fill(
+        self, kernel: Callable[..., None], encoded: EncodedRules, asked: np.ndarray, out: np.ndarray, chunk: int
+    ) -> None:
+        """Fill `out` with -log P(no rule holds), one chunk of rows per task; without rules it stays as it is."""
         if encoded.index is None:
-            return out
-        adjacent, items, rules = encoded.index
+            return
         settings = (self.config.decay, TIE_BREAK, TIE_BREAK)
 
         def run(first: int) -> None:
-            part = out[first : first + CHUNK]
-            score_queries(adjacent, items, rules, queries[first : first + CHUNK], settings, part)
-            np.log(np.expm1(part + np.float32(FLOOR)), out=part)
+            rows = slice(first, first + chunk)
+            kernel(*encoded.index, asked[rows], settings, out[rows])
 
         with ThreadPoolExecutor(numba.config.NUMBA_NUM_THREADS) as pool:
-            list(pool.map(run, range(0, len(queries), CHUNK)))
-        return out
+            list(pool.map(run, range(0, len(asked), chunk)))
+
+
+def _log_odds(evidence: Tensor) -> Tensor:
+    """log(p / (1 - p)) of -log(1 - p), with a floor."""
+    return torch.log(torch.expm1(evidence + FLOOR))
 
 
 def fit_rulebook(

@@ -26,6 +26,7 @@ class Adjacency(NamedTuple):
     tails: np.ndarray  # int32 [2E], sorted within an entity and relation
     start_offsets: np.ndarray  # int64 [2R + 1]
     starts: np.ndarray  # int32: the distinct heads of each relation
+    degrees: np.ndarray  # int32: how many facts of the relation each of them has
 
 
 class Scratch(NamedTuple):
@@ -49,7 +50,8 @@ def adjacency(graph: KnowledgeGraph) -> Adjacency:
     pair_relations, pair_heads = relations[new], heads[new]
     by_relation = np.argsort(pair_relations, kind="stable")
     start_offsets = np.searchsorted(pair_relations[by_relation], np.arange(2 * graph.num_relations + 1))
-    return Adjacency(offsets, relations, tails, start_offsets, pair_heads[by_relation])
+    degrees = np.diff(np.append(np.flatnonzero(new), len(heads))).astype(np.int32)
+    return Adjacency(offsets, relations, tails, start_offsets, pair_heads[by_relation], degrees[by_relation])
 
 
 @njit(cache=True, nogil=True)

@@ -54,8 +54,13 @@ class Tally(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def _fire(tally: Tally, candidate: int, support: float, body: float, prior: float, query: int) -> None:
-    """Count one rule for a candidate; a known answer is left out of the rule's own counts."""
+def _fire(tally: Tally, candidate: int, support: float, body: float, prior: float, query: int, only: int) -> None:
+    """Count one rule for a candidate, if it is the `only` one or that is NONE.
+
+    A known answer is left out of the rule's own counts.
+    """
+    if only != NONE and only != candidate:
+        return
     if tally.known[candidate] == query:
         support, body = support - 1, body - 1
         if support <= 0:
@@ -83,7 +88,7 @@ def _fire(tally: Tally, candidate: int, support: float, body: float, prior: floa
 
 @njit(cache=True, nogil=True)
 def _fire_paths(
-    adjacent: Adjacency, rules: Rules, head: int, relation: int, buffers: Scratch, tally: Tally, query: int
+    adjacent: Adjacency, rules: Rules, head: int, relation: int, buffers: Scratch, tally: Tally, query: int, only: int
 ) -> None:
     low, high = rules.path_offsets[relation], rules.path_offsets[relation + 1]
     one, two = -2, -2
@@ -107,12 +112,12 @@ def _fire_paths(
                 count, _ = step_three(adjacent, head, count_two, body[2], buffers)
                 reached = buffers.third
         for i in range(count):
-            _fire(tally, reached[i], rules.path_support[rule], rules.path_partial[rule], rules.prior, query)
+            _fire(tally, reached[i], rules.path_support[rule], rules.path_partial[rule], rules.prior, query, only)
 
 
 @njit(cache=True, nogil=True)
 def _fire_items(
-    items: Items, rules: Rules, head: int, relation: int, num_relations: int, tally: Tally, query: int
+    items: Items, rules: Rules, head: int, relation: int, num_relations: int, tally: Tally, query: int, only: int
 ) -> None:
     # Attributes of the head imply (relation, candidate).
     for at in range(items.entity_offsets[head], items.entity_offsets[head + 1]):
@@ -121,7 +126,7 @@ def _fire_items(
         for rule in range(rules.by_body[body], rules.by_body[body + 1]):
             item = rules.heads[rule]
             if items.relation[item] == relation:
-                _fire(tally, items.tail[item], rules.support[rule], size, rules.prior, query)
+                _fire(tally, items.tail[item], rules.support[rule], size, rules.prior, query, only)
     # Attributes of a candidate imply (inverse relation, head).
     item = find_item(items, turned(relation, num_relations), head, len(rules.path_offsets) - 1)
     if item == NONE:
@@ -130,7 +135,52 @@ def _fire_items(
         rule, body = rules.order[position], rules.body_of[position]
         size = items.item_offsets[body + 1] - items.item_offsets[body]
         for at in range(items.item_offsets[body], items.item_offsets[body + 1]):
-            _fire(tally, items.entities[at], rules.support[rule], size, rules.prior, query)
+            _fire(tally, items.entities[at], rules.support[rule], size, rules.prior, query, only)
+
+
+@njit(cache=True, nogil=True)
+def _tally(num_entities: int) -> Tally:
+    """Fresh counts."""
+    return Tally(
+        np.zeros((num_entities, BEST), np.float32),
+        np.zeros(num_entities, np.int32),
+        np.zeros(num_entities, np.float32),
+        np.empty(num_entities, np.int32),
+        np.zeros(1, np.int64),
+        np.zeros(num_entities, np.int64),
+    )
+
+
+@njit(cache=True, nogil=True)
+def _fire_all(
+    adjacent: Adjacency,
+    items: Items,
+    rules: Rules,
+    head: int,
+    relation: int,
+    buffers: Scratch,
+    tally: Tally,
+    query: int,
+    only: int,
+) -> None:
+    """Mark the known answers of a query and count the rules that fire."""
+    tally.size[0] = 0
+    low, high = range_of(adjacent, head, relation)
+    for at in range(low, high):
+        tally.known[adjacent.tails[at]] = query
+    _fire_paths(adjacent, rules, head, relation, buffers, tally, query, only)
+    _fire_items(items, rules, head, relation, (len(rules.path_offsets) - 1) // 2, tally, query, only)
+
+
+@njit(cache=True, nogil=True)
+def _combined(tally: Tally, entity: int, decay: float, tiny: float) -> float:
+    """-log P(no rule holds) for a candidate for which rules fired; its count is cleared."""
+    weight, total = 1.0, 0.0
+    for number in range(min(tally.fired[entity], BEST)):
+        total -= weight * np.log1p(-tally.best[entity, number])
+        weight *= decay
+    tally.fired[entity] = 0
+    return total + tiny * tally.rest[entity] / (1 + tally.rest[entity])
 
 
 @njit(cache=True, nogil=True)
@@ -147,39 +197,42 @@ def score_queries(
     settings: weight of the n-th best rule relative to the one before, of the rules after the best, of popularity.
     """
     decay, tiny, popular = settings
-    num_entities, kinds = out.shape[1], len(rules.path_offsets) - 1
-    num_relations = kinds // 2
-    buffers = scratch(num_entities)
-    tally = Tally(
-        np.zeros((num_entities, BEST), np.float32),
-        np.zeros(num_entities, np.int32),
-        np.zeros(num_entities, np.float32),
-        np.empty(num_entities, np.int32),
-        np.zeros(1, np.int64),
-        np.zeros(num_entities, np.int64),
-    )
+    num_entities, num_relations = out.shape[1], (len(rules.path_offsets) - 1) // 2
+    buffers, tally = scratch(num_entities), _tally(num_entities)
     for row in range(len(queries)):
         head, relation, query = queries[row, 0], queries[row, 1], row + 1
-        tally.size[0] = 0
-        low, high = range_of(adjacent, head, relation)
-        for at in range(low, high):
-            tally.known[adjacent.tails[at]] = query
-        _fire_paths(adjacent, rules, head, relation, buffers, tally, query)
-        _fire_items(items, rules, head, relation, num_relations, tally, query)
+        _fire_all(adjacent, items, rules, head, relation, buffers, tally, query, NONE)
         # Popularity: the share of the relation's heads that have the candidate as a tail.
         inverse = turned(relation, num_relations)
         heads = adjacent.start_offsets[relation + 1] - adjacent.start_offsets[relation]
         for at in range(adjacent.start_offsets[inverse], adjacent.start_offsets[inverse + 1]):
             entity = adjacent.starts[at]
-            first, last = range_of(adjacent, entity, inverse)
             known = 1 if tally.known[entity] == query else 0
-            out[row, entity] = popular * (last - first - known) / (heads + rules.prior)
+            out[row, entity] = popular * (adjacent.degrees[at] - known) / (heads + rules.prior)
         for i in range(tally.size[0]):
             entity = tally.touched[i]
-            weight, total = 1.0, 0.0
-            for number in range(min(tally.fired[entity], BEST)):
-                total -= weight * np.log1p(-tally.best[entity, number])
-                weight *= decay
-            total += tiny * tally.rest[entity] / (1 + tally.rest[entity])
-            out[row, entity] += total
-            tally.fired[entity] = 0
+            out[row, entity] += _combined(tally, entity, decay, tiny)
+
+
+@njit(cache=True, nogil=True)
+def score_triplets(
+    adjacent: Adjacency,
+    items: Items,
+    rules: Rules,
+    triplets: np.ndarray,
+    settings: tuple[float, float, float],
+    out: np.ndarray,
+) -> None:
+    """Fill out [B] with the scores of triplets [B, 3], as `score_queries` for one candidate each."""
+    decay, tiny, popular = settings
+    num_entities, num_relations = len(adjacent.offsets) - 1, (len(rules.path_offsets) - 1) // 2
+    buffers, tally = scratch(num_entities), _tally(num_entities)
+    for row in range(len(triplets)):
+        head, relation, tail, query = triplets[row, 0], triplets[row, 1], triplets[row, 2], row + 1
+        _fire_all(adjacent, items, rules, head, relation, buffers, tally, query, tail)
+        first, last = range_of(adjacent, tail, turned(relation, num_relations))
+        known = 1 if tally.known[tail] == query else 0
+        heads = adjacent.start_offsets[relation + 1] - adjacent.start_offsets[relation]
+        out[row] = popular * (last - first - known) / (heads + rules.prior)
+        if tally.size[0]:
+            out[row] += _combined(tally, tail, decay, tiny)
