@@ -19,7 +19,7 @@ from anykg.graph.graph import KnowledgeGraph
 from anykg.io.pack import open_pack, write_pack
 from anykg.models.base import LinkPredictor
 from anykg.models.nbf.relation_graph import to_arrays
-from anykg.models.store import DEFAULT_MODEL, load_model
+from anykg.models.store import FOUNDATION, load_model
 from anykg.threads import threads
 from benchmarks.generated import generated
 
@@ -58,7 +58,7 @@ def seconds_of(model: LinkPredictor, graph: KnowledgeGraph, budget: int) -> floa
 
 def main() -> None:
     facts = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
-    graph, model = generated(facts).graph, load_model(DEFAULT_MODEL)
+    graph, model = generated(facts).graph, load_model(FOUNDATION)
     with tempfile.TemporaryDirectory() as folder:
         size = bytes_of(graph, Path(folder) / "graph.anykg")
     exact, near = seconds_of(model, graph, 0), seconds_of(model, graph, min(BUDGET, len(graph) // 5))

@@ -28,7 +28,7 @@ from anykg.graph.graph import TAIL, KnowledgeGraph
 from anykg.io.catalog import load_graph, load_task, locate
 from anykg.io.pack import write_pack
 from anykg.models.nbf import relation_graph
-from anykg.models.store import DEFAULT_MODEL, load_model
+from anykg.models.store import FOUNDATION, load_model
 from anykg.seeds import generator
 from benchmarks.generated import Generated, generated
 
@@ -93,7 +93,7 @@ def main() -> None:
     budgets = sorted(
         (int(float(text)) for text in options.budgets.split(",")), key=lambda budget: (budget == 0, budget)
     )
-    model = load_model(DEFAULT_MODEL)
+    model = load_model(FOUNDATION)
     print(f"{HEADER}\n|{'---|' * 7}")
     for name in options.graphs:
         graph, facts, known, kinds = asked_of(name, options.questions, options.valid, options.folder)

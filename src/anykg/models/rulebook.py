@@ -45,7 +45,7 @@ FLOOR = 1e-4
 class RulebookConfig(Mining):
     """How rules are mined and combined."""
 
-    largest: int = 2_000_000
+    largest: int = 300_000
     """Facts up to which a graph is mined if there are no rules; on larger graphs the model scores all alike."""
     decay: float = 0.5
     """Weight of the n-th best rule relative to the one before it; 1 is noisy-or."""

@@ -6,6 +6,7 @@ towards the limit of the cache (`io.cache`).
 
 from __future__ import annotations
 
+import logging
 import time
 from contextlib import suppress
 from dataclasses import asdict, fields
@@ -22,6 +23,11 @@ from anykg.graph.graph import KnowledgeGraph
 from anykg.io import cache
 from anykg.rules.named import Mining, NamedRules, mine_named
 
+logger = logging.getLogger("anykg")
+LONG = 30_000
+"""Facts from which on mining is announced."""
+FACTS_PER_SECOND = 20_000
+"""Roughly how many are mined."""
 SHORT = 0.5
 """Seconds of mining that are repeated each time instead."""
 
@@ -32,6 +38,8 @@ def kept_rules(graph: KnowledgeGraph, settings: Mining, seed: int = 0) -> NamedR
     found = None if path is None else _load(path)
     if found is not None:
         return found
+    if len(graph) > LONG:
+        logger.info("Mining the rules of this graph, once, about %d s.", max(1, len(graph) // FACTS_PER_SECOND))
     started = time.perf_counter()
     rules = mine_named(graph, settings, seed=seed)
     if path is not None and time.perf_counter() - started > SHORT:
