@@ -23,6 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from anykg.evaluation.reading import LARGE
+from anykg.models.store import DEFAULT_MODEL
 from benchmarks.fresh import in_fresh_process
 from benchmarks.generated import generated
 
@@ -150,7 +151,7 @@ def _first_and_second(packed: Path, asked: Path, budget: int | None, count: int,
 
     with Timed() as first:
         graph, questions = _questions(packed, asked)
-        model = anykg.load_model("anykg-base")
+        model = anykg.load_model(DEFAULT_MODEL)
         head, relation, _ = questions[0]
         anykg.predict(graph, head=head, relation=relation, model=model, budget=budget)
     times = []
@@ -214,6 +215,7 @@ def main() -> None:
     print(HEADER, flush=True)
     lines = []
     with tempfile.TemporaryDirectory(dir=chosen.folder) as folder:
+        os.environ["XDG_CACHE_HOME"] = folder  # rules are mined by the first predict and kept there
         for size in (int(float(part)) for part in chosen.sizes.split(",")):
             lines += [row.line(size) for row in measure(size, Path(folder))]
             if chosen.out:

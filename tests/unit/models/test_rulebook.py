@@ -9,7 +9,7 @@ import torch
 from anykg.graph.graph import KnowledgeGraph
 from anykg.models.rulebook import Rulebook, RulebookConfig, fit_rulebook
 from anykg.models.store import load_model, save_description, save_weights
-from anykg.rules.kernels.joins import adjacency
+from anykg.rules.kernels.joins import NONE, adjacency
 from anykg.rules.named import Mining, mine_named
 from graphs import named, random_graph
 
@@ -34,6 +34,28 @@ def test_a_planted_rule_is_found_and_answers() -> None:
     graph = households()
     model = fit_rulebook(graph, seconds=5)
     assert by_name(model, graph, "w39", "lives_in")[0] == f"town{39 % 7}"
+
+
+def test_fewer_bodies_are_counted_where_there_are_too_many() -> None:
+    graph = random_graph(30, 6, 300, 0)
+    every, some = (
+        {tuple(row) for row in mine_named(graph, Mining(constants=False, bodies=most)).paths.tolist()}
+        for most in (10_000, 60)
+    )
+    assert some < every
+    assert len(some) < len(every) / 2
+    longer = [row for row in some if row[2] != NONE]
+    assert {row[0] % 6 for row in longer} == set(range(6)), "every relation has its share"
+
+
+@torch.no_grad()
+def test_a_triplet_scores_as_among_all_candidates() -> None:
+    graph = random_graph(30, 4, 200, 0)
+    model = Rulebook().eval()
+    encoded = model.encode(graph)
+    triplets = torch.cartesian_prod(torch.arange(6), torch.arange(8), torch.arange(30))
+    rows = model.score_tails(encoded, triplets[:, 0], triplets[:, 1])
+    torch.testing.assert_close(model.score_triplets(encoded, triplets), rows.gather(1, triplets[:, 2:])[:, 0])
 
 
 def test_counts_are_exact_on_small_graphs() -> None:
