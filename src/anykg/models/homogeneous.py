@@ -49,6 +49,9 @@ class HomogeneousConfig:
     normalize: bool = False
     """Scale entity vectors to length 1 after every layer, as the public code does in its place of GraphConv
     (torch-geometric's SAGEConv with sums and `normalize`, otherwise the same function)."""
+    glorot: bool = False
+    """Start with weights drawn by Glorot and Bengio's rule and biases of zero, as the public code does, instead of
+    torch's defaults."""
     readout: int = 0
     """Hidden units of a further first layer of the read-out. Runs of version 0.1 have 128; they also score (j, k + R,
     i) as (i, k, j)."""
@@ -119,6 +122,18 @@ class HomogeneousGNN(LinkPredictor):
         sizes = [4 * config.width, *([config.readout] if config.readout else []), config.width]
         hidden = [part for a, b in pairwise(sizes) for part in (nn.Linear(a, b), nn.ReLU())]
         self.readout = nn.Sequential(*hidden, nn.Linear(config.width, 1))
+        if config.glorot:
+            self._draw_by_glorot()
+
+    @torch.no_grad()
+    def _draw_by_glorot(self) -> None:
+        for parameter in (*self.convolutions.parameters(), *self.readout.parameters()):
+            if parameter.ndim == 1:
+                parameter.zero_()
+            elif parameter.ndim == 2:
+                nn.init.xavier_uniform_(parameter)
+        bound = (6 / (1 + self.config.width)) ** 0.5
+        self.distance.weight.uniform_(-bound, bound)
 
     def convolution(self, before: int, after: int) -> Any:
         """One layer [N, before] -> [N, after]."""

@@ -46,3 +46,13 @@ def test_gat_is_the_same_with_and_without_edges(monkeypatch: pytest.MonkeyPatch)
     assert states[0].abs().max() > 0.01
     monkeypatch.setattr(GAT, "edges", staticmethod(edge_index))
     torch.testing.assert_close(model.encode(graph).states, states, atol=1e-5, rtol=1e-5)
+
+
+def test_glorot_bounds_the_weights_by_their_widths() -> None:
+    torch.manual_seed(0)
+    model = GraphConv(HomogeneousConfig(glorot=True))
+    first = model.convolutions[0].lin_rel
+    for weight, fans in ((first.weight, 33), (model.readout[0].weight, 160), (model.distance.weight, 33)):
+        bound = (6 / fans) ** 0.5
+        assert 0.9 * bound < weight.abs().max() <= bound
+    assert not first.bias.any()

@@ -3,8 +3,8 @@
 The boundary is the query relation's vector, from a table [2R, D], at the head. A layer aggregates state * relation
 vector over the edges (from tail to head) and updates x <- ReLU(Linear([x, aggregate])), without residual or LayerNorm
 in the public default, where the aggregate is PNA (12 D); with `sum` the layer is Ultra's, x <- x + ReLU(LayerNorm(
-Linear([x, aggregate]))). The score is an MLP on [state, query vector]. With `query_dependent` the vectors of a layer are
-a linear map of the query vector, one map and one offset for each relation; queries about one relation share them.
+Linear([x, aggregate]))). The score is an MLP on [state, query vector]. With `query_dependent` the vectors of a layer
+are a linear map of the query vector, one map and one offset for each relation; queries about one relation share them.
 
 Trained vectors belong to the relations of the training graph. With `relation_vectors = "random"` every vector is drawn
 from the seed of `encode`, on any graph and also for relations whose names occurred in training: names carry no
@@ -33,7 +33,6 @@ from anykg.models.nbf.reference import BellmanFordLayer, Queries
 from anykg.models.nbf.relation_graph import entity_graph
 from anykg.models.recipe import Recipe
 from anykg.seeds import torch_generator
-
 
 SHARED = -1
 """In place of a relation, where all queries have the same relation vectors."""
@@ -137,9 +136,16 @@ class NBFNet(BellmanFordPredictor):
     def encode(self, graph: KnowledgeGraph, seed: int = 0) -> Encoded:
         if self.config.relation_vectors == "trained":
             return self._encode_trained(graph)
-        drawn = _drawn(self.config, 2 * graph.num_relations, torch_generator(seed, "relation vectors"))
-        tables = (None if table is None else table.to(self.vectors) for table in drawn)  # device and dtype of the model
-        return Encoded(graph.num_entities, graph.num_relations, graph.derive(entity_graph), *tables)
+        random = torch_generator(seed, "relation vectors")
+        vectors, query, maps = _drawn(self.config, 2 * graph.num_relations, random)
+        return Encoded(
+            graph.num_entities,
+            graph.num_relations,
+            graph.derive(entity_graph),
+            vectors.to(self.vectors),  # device and dtype of the model
+            query.to(self.vectors),
+            None if maps is None else maps.to(self.vectors),
+        )
 
     def _encode_trained(self, graph: KnowledgeGraph) -> Encoded:
         if graph.num_relations != self.config.num_relations:
@@ -191,7 +197,7 @@ class NBFNet(BellmanFordPredictor):
             return self._states_shared(encoded, queries, rows, SHARED)
         parts, places = [], []
         asked = queries[:, 1] if rows is None else queries[rows // encoded.num_entities, 1]  # relation of each result
-        for relation in queries[:, 1].unique().tolist():
+        for relation in sorted(set(queries[:, 1].tolist())):
             own, mine = queries[:, 1] == relation, torch.nonzero(asked == relation).squeeze(1)
             local = None
             if rows is not None:
