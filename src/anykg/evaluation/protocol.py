@@ -1,7 +1,7 @@
 """Which candidates an answer is ranked among.
 
 - `paper`: 50 drawn negatives; tails only.
-- `paper-both`: the same for heads and tails, as the public code asks GAT, GIN and GraphConv.
+- `paper-both`: the same for heads and tails and with rounded ties, as the public code ranks GAT, GIN and GraphConv.
 - `paper-ingram`: the protocol of the paper's InGram rows: heads and tails, relations drawn with replacement and each
   counted once, which leaves about 40 candidates where there are 100; pessimistic ties.
 - `full`: all entities or relations, known facts filtered; heads and tails.
@@ -51,7 +51,7 @@ PROTOCOLS = {
     protocol.name: protocol
     for protocol in (
         Protocol("paper", negatives=50, sides="tail"),
-        Protocol("paper-both", negatives=50, sides="both"),
+        Protocol("paper-both", negatives=50, sides="both", ties=Ties.ROUNDED),
         Protocol(
             "paper-ingram",
             negatives=50,

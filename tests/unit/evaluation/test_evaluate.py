@@ -108,6 +108,7 @@ def test_paper_protocol_ranks_among_51(task: tuple) -> None:
     assert set(result.sides.tolist()) == {"tail"}
     both = evaluate(RandomScorer(), observed, test, task="node", protocol=PROTOCOLS["paper-ingram"])
     assert sorted(np.unique(both.sides).tolist()) == ["head", "tail"]
+    assert PROTOCOLS["paper-both"] == replace(PROTOCOLS["paper"], name="paper-both", sides="both", ties=Ties.ROUNDED)
     few = evaluate(RandomScorer(), observed, test, task="relation", protocol=PROTOCOLS["paper-ingram"])
     assert few.ranks.candidates.max() <= 3  # each of the other relations counts once
     many = evaluate(RandomScorer(), observed, test, task="relation", protocol=PROTOCOLS["paper"])

@@ -3,7 +3,8 @@
 The boundary is the query relation's vector, from a table [2R, D], at the head. A layer aggregates state * relation
 vector over the edges (from tail to head) and updates x <- ReLU(Linear([x, aggregate])), without residual or LayerNorm
 in the public default, where the aggregate is PNA (12 D); with `sum` the layer is Ultra's, x <- x + ReLU(LayerNorm(
-Linear([x, aggregate]))). The score is an MLP on [state, query vector].
+Linear([x, aggregate]))). The score is an MLP on [state, query vector]. With `query_dependent` the vectors of a layer
+are a linear map of the query vector, one map and one offset for each relation; queries about one relation share them.
 
 Trained vectors belong to the relations of the training graph. With `relation_vectors = "random"` every vector is drawn
 from the seed of `encode`, on any graph and also for relations whose names occurred in training: names carry no
@@ -33,6 +34,9 @@ from anykg.models.nbf.relation_graph import entity_graph
 from anykg.models.recipe import Recipe
 from anykg.seeds import torch_generator
 
+SHARED = -1
+"""In place of a relation, where all queries have the same relation vectors."""
+
 
 @dataclass(frozen=True)
 class NBFNetConfig:
@@ -46,6 +50,8 @@ class NBFNetConfig:
     """How messages are joined."""
     relation_vectors: Literal["random", "trained"] = "random"
     """At inference: drawn at random for all relations, or the learned ones, for the training graph's relations."""
+    query_dependent: bool = False
+    """Relation vectors are a linear map of the query relation's vector, one for each relation and layer."""
     num_relations: int = 0
     """Relations of the training graph; set when the model is built."""
 
@@ -62,12 +68,33 @@ class Encoded:
     edges: RelationalEdges
     vectors: Tensor  # [L, 2R, D], of the messages
     query: Tensor  # [2R, D], of boundary and read-out
+    maps: Tensor | None = None  # [L, 2R, D, D], of the query vector; what it gives is added to `vectors`
     keep: np.ndarray | None = None
     """bool [2E]; edges where it is False are ignored."""
     edge_weights: Tensor | None = None
     """[layers, 2E] factors of the messages, to attribute a score to edges."""
-    background: list[list[Tensor] | None] = field(default_factory=list)
-    """What `pna.background_states` returned, once it is needed; for all edges."""
+    background: dict[int, list[Tensor] | None] = field(default_factory=dict)
+    """What `pna.background_states` returned for all edges, by query relation, or SHARED; filled when needed."""
+
+    def for_relation(self, relation: int) -> Encoded:
+        """The same with the vectors for queries about one relation."""
+        assert self.maps is not None
+        return replace(self, vectors=self.vectors + self.maps @ self.query[relation], maps=None)
+
+
+def _drawn(
+    config: NBFNetConfig, size: int, random: torch.Generator | None = None
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Tables of a fresh model: vectors [L, 2R, D], query [2R, D] and, if they are used, maps [L, 2R, D, D].
+
+    Vectors that depend on the query start as an nn.Linear of it does, other vectors as an nn.Embedding.
+    """
+    width = config.width
+    tables = torch.randn(config.layers + 1, size, width, generator=random)
+    if not config.query_dependent:
+        return tables[:-1], tables[-1], None
+    linear = (2 * torch.rand(config.layers, size, 1 + width, width, generator=random) - 1) * width**-0.5
+    return linear[:, :, 0], tables[-1], linear[:, :, 1:]
 
 
 class NBFNet(BellmanFordPredictor):
@@ -96,8 +123,9 @@ class NBFNet(BellmanFordPredictor):
             self.layers = nn.ModuleList(BellmanFordLayer(width) for _ in range(config.layers))
         else:
             self.layers = nn.ModuleList(nn.Linear((1 + PNA_PARTS) * width, width) for _ in range(config.layers))
-        self.vectors = nn.Parameter(torch.randn(config.layers, size, width))
-        self.query = nn.Parameter(torch.randn(size, width))
+        vectors, query, maps = _drawn(config, size)
+        self.vectors, self.query = nn.Parameter(vectors), nn.Parameter(query)
+        self.maps = None if maps is None else nn.Parameter(maps)
         self.hidden = nn.Linear(2 * width, 2 * width)
         self.last = nn.Linear(2 * width, 1)
 
@@ -108,11 +136,16 @@ class NBFNet(BellmanFordPredictor):
     def encode(self, graph: KnowledgeGraph, seed: int = 0) -> Encoded:
         if self.config.relation_vectors == "trained":
             return self._encode_trained(graph)
-        # The variance of a freshly initialised table; the device and dtype of the model.
-        size = (self.config.layers + 1, 2 * graph.num_relations, self.config.width)
-        drawn = torch.randn(size, generator=torch_generator(seed, "relation vectors")).to(self.vectors)
-        edges = graph.derive(entity_graph)
-        return Encoded(graph.num_entities, graph.num_relations, edges, drawn[:-1], drawn[-1])
+        random = torch_generator(seed, "relation vectors")
+        vectors, query, maps = _drawn(self.config, 2 * graph.num_relations, random)
+        return Encoded(
+            graph.num_entities,
+            graph.num_relations,
+            graph.derive(entity_graph),
+            vectors.to(self.vectors),  # device and dtype of the model
+            query.to(self.vectors),
+            None if maps is None else maps.to(self.vectors),
+        )
 
     def _encode_trained(self, graph: KnowledgeGraph) -> Encoded:
         if graph.num_relations != self.config.num_relations:
@@ -121,7 +154,7 @@ class NBFNet(BellmanFordPredictor):
                 f"has {graph.num_relations}; set relation_vectors to random for other graphs."
             )
         edges = graph.derive(entity_graph)
-        return Encoded(graph.num_entities, graph.num_relations, edges, self.vectors, self.query)
+        return Encoded(graph.num_entities, graph.num_relations, edges, self.vectors, self.query, self.maps)
 
     def answers(self, encoded: Encoded, queries: Tensor, targets: Targets | None) -> Tensor:
         query = encoded.query[queries[:, 1]]
@@ -160,6 +193,23 @@ class NBFNet(BellmanFordPredictor):
 
     def _states(self, encoded: Encoded, queries: Tensor, rows: Tensor | None = None) -> Tensor:
         """States [Q, N, D] for queries [Q, 2], or [M, D] at rows q * N + entity."""
+        if encoded.maps is None:
+            return self._states_shared(encoded, queries, rows, SHARED)
+        parts, places = [], []
+        asked = queries[:, 1] if rows is None else queries[rows // encoded.num_entities, 1]  # relation of each result
+        for relation in sorted(set(queries[:, 1].tolist())):
+            own, mine = queries[:, 1] == relation, torch.nonzero(asked == relation).squeeze(1)
+            local = None
+            if rows is not None:
+                number = own.cumsum(0) - 1  # of a query among those about the relation
+                local = number[rows[mine] // encoded.num_entities] * encoded.num_entities
+                local = local + rows[mine] % encoded.num_entities
+            parts.append(self._states_shared(encoded.for_relation(relation), queries[own], local, relation))
+            places.append(mine)
+        return torch.cat(parts)[torch.cat(places).argsort()]
+
+    def _states_shared(self, encoded: Encoded, queries: Tensor, rows: Tensor | None, relation: int) -> Tensor:
+        """The same for queries with the same relation vectors; their background is stored under `relation`."""
         heads, relations = queries.unbind(1)
         start = encoded.query[relations]
         options: dict[str, Any] = {"keep": encoded.keep, "edge_weights": encoded.edge_weights, "targets": rows}
@@ -171,7 +221,7 @@ class NBFNet(BellmanFordPredictor):
         layers = [pna.Layer(own, *layer.parameters()) for layer, own in zip(self.layers, vectors, strict=True)]
         background = None
         if not torch.is_grad_enabled() and encoded.keep is None and encoded.edge_weights is None:
-            if not encoded.background:
-                encoded.background.append(pna.background_states(layers, encoded.edges))
-            background = encoded.background[0]
+            if relation not in encoded.background:
+                encoded.background[relation] = pna.background_states(layers, encoded.edges)
+            background = encoded.background[relation]
         return pna.propagate(layers, heads, start, encoded.edges, background=background, **options)

@@ -115,3 +115,35 @@ def test_gradients_equal_the_reference(monkeypatch):
     monkeypatch.setattr(pna, "kernels_apply", lambda states: False)
     for mine, reference in zip(ours, gradients(), strict=True):
         torch.testing.assert_close(mine, reference, atol=1e-3, rtol=1e-2)
+
+
+def dependent(aggregation="pna", relation_vectors="trained"):
+    torch.manual_seed(0)
+    config = NBFNetConfig(16, 2, aggregation, relation_vectors, query_dependent=True)
+    return NBFNet.build(config, random_graph())
+
+
+@pytest.mark.parametrize("aggregation", ["pna", "sum"])
+@torch.no_grad()
+def test_vectors_that_depend_on_the_query_are_those_of_its_relation(aggregation):
+    graph, model = random_graph(), dependent(aggregation)
+    heads, relations = torch.tensor([3, 4, 9, 3, 0]), torch.tensor([6, 1, 6, 1, 0])
+    scores = model.score_tails(model.encode(graph), heads, relations)
+    for i, (head, relation) in enumerate(zip(heads, relations, strict=True)):
+        fixed = build(aggregation)
+        fixed.load_state_dict({k: v for k, v in model.state_dict().items() if k != "maps"})
+        fixed.vectors.copy_(model.vectors + torch.einsum("lrij,j->lri", model.maps, model.query[relation]))
+        expected = fixed.score_tails(fixed.encode(graph), head[None], relation[None])
+        torch.testing.assert_close(scores[i], expected[0], atol=1e-4, rtol=1e-4)
+    candidates = torch.tensor([[0, 1], [5, 3], [29, 2], [7, 7], [4, 6]])
+    some = model.score_tails(model.encode(graph), heads, relations, candidates)
+    torch.testing.assert_close(some, scores.gather(1, candidates), atol=1e-4, rtol=1e-4)
+
+
+def test_maps_of_the_query_are_learned_and_drawn_for_other_relations():
+    graph, model = random_graph(), dependent(relation_vectors="random")
+    model.training_scores(graph, batch_of(graph), 0).square().mean().backward()
+    assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in model.parameters())
+    encoded = model.encode(random_graph(relations=7), seed=1)
+    assert encoded.maps.shape == (2, 14, 16, 16)
+    assert encoded.maps.abs().max() <= 0.25  # 1 / sqrt(16)
