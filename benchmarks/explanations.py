@@ -21,7 +21,7 @@ from anykg.answers.explain.explanation import explain
 from anykg.graph.graph import KnowledgeGraph
 from anykg.io.catalog import load_task
 from anykg.models.base import LinkPredictor
-from anykg.models.store import DEFAULT_MODEL, load_model
+from anykg.models.store import FOUNDATION, load_model
 from anykg.seeds import generator
 
 FACTS = 200
@@ -36,7 +36,7 @@ def test_facts(dataset: str, count: int) -> tuple[KnowledgeGraph, np.ndarray]:
     return task.observed, task.test.triplets[chosen].astype(np.int64)
 
 
-def single_facts(dataset: str = "EN-FR", count: int = FACTS, model: str = DEFAULT_MODEL) -> dict[str, float]:
+def single_facts(dataset: str = "EN-FR", count: int = FACTS, model: str = FOUNDATION) -> dict[str, float]:
     """In how many of the test facts the named single fact is the one that matters most, and seconds."""
     (graph, facts), scorer = test_facts(dataset, count), load_model(model)
     largest, compared, seconds = [], [], []
@@ -59,7 +59,7 @@ def single_facts(dataset: str = "EN-FR", count: int = FACTS, model: str = DEFAUL
     }
 
 
-def paths(dataset: str = "EN-FR", count: int = FACTS, model: str = DEFAULT_MODEL) -> dict[str, float]:
+def paths(dataset: str = "EN-FR", count: int = FACTS, model: str = FOUNDATION) -> dict[str, float]:
     """In how many of the test facts the paths matter more than random facts, falls of the score, and seconds."""
     (graph, facts), scorer = test_facts(dataset, count), load_model(model)
     falls, random, seconds = [], [], []

@@ -291,7 +291,7 @@ def test_fit_from_the_page(page: Any, server: Running) -> None:
     page.get_by_role("button", name="Stop").wait_for()
     page.reload()  # the job goes on
     page.set_default_timeout(180_000)
-    page.get_by_text("mean reciprocal rank rose").or_(page.locator(".note.good")).first.wait_for()
+    page.get_by_text("mean reciprocal rank is").or_(page.locator(".note.good")).first.wait_for()
     page.locator("strong", has_text="fitted-1").first.wait_for()
 
 

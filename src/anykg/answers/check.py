@@ -196,7 +196,8 @@ def _after_fitting(
     from anykg.answers.fit import fit
 
     [(rest, _)] = rounds
-    recovered = ask_back(fit(rest, minutes=minutes, model=model, seed=seed), rounds, task, alike)
+    foundation = model.models[0] if isinstance(model, Mixture) else model  # rules are what fit itself adds
+    recovered = ask_back(fit(rest, minutes=minutes, model=foundation, seed=seed), rounds, task, alike)
     return _part(f"fitted for {minutes:g} min", recovered, np.ones(len(recovered.ranks), bool), seed)
 
 

@@ -99,13 +99,16 @@ def explain(
     )
     triplet, read = np.array([[first, kind, last]], np.int64), loaded
     most, note = budget_of(loaded, budget), note_on(loaded, budget, f"{head} and {tail}")
+    remark = scorer.remark(loaded)
     if most is not None:
         # A known fact has no say in which part is read, and is then marked as known.
-        [(_, part)] = neighbourhoods(loaded.without(triplet), triplet, most)
+        rest = loaded.without(triplet)
+        [(_, part)] = neighbourhoods(rest, triplet, most)
+        scorer = scorer.fixed_to(rest)
         known = bool(loaded.contains(triplet)[0])
         triplet, read = part.inside(triplet), part.graph
         read = read.union(read.with_triplets(triplet)) if known else read
     asked = (int(triplet[0, 0]), int(triplet[0, 1]), int(triplet[0, 2]))
     explanation = explain_triplet(scorer, read, asked, paths=paths, clauses=clauses, draws=draws, seed=seed)
-    warnings = () if note is None else (note,)
+    warnings = tuple(text for text in (note, remark) if text is not None)
     return ExplainedFact(command="explain", graph=info, model=name, explanation=explanation, warnings=warnings)

@@ -124,7 +124,7 @@ def predict(
         warnings=(
             *batch_warnings,
             *_note(loaded, asked[0] if questions is None else None, budget, scorer),
-            *_left_out(scorer, loaded),
+            *_unknown_names(scorer, loaded),
         ),
     )
 
@@ -138,17 +138,13 @@ def _note(
     return [] if note is None else [note]
 
 
-def _left_out(model: LinkPredictor, graph: KnowledgeGraph) -> list[str]:
-    """A warning for every component of a mixture that does not know all names of the graph, or has no rules for it."""
-    if not isinstance(model, Mixture):
-        return []
+def _unknown_names(model: LinkPredictor, graph: KnowledgeGraph) -> list[str]:
+    """A warning for every component of a fitted model that does not know all names of the graph."""
+    unknown = model.unknown_to(graph) if isinstance(model, Mixture) else {}
     return [
         f"{name} does not know {entities:,} of the entities and {relations:,} of the relations, which came after it "
         "was fitted; the other components answer about them. Run `anykg fit` again to include them."
-        for name, (entities, relations) in model.unknown_to(graph).items()
-    ] + [
-        f"No rules are mined on graphs of more than {most:,} facts; `anykg fit` mines a sample of them."
-        for most in model.too_large_to_mine(graph)
+        for name, (entities, relations) in unknown.items()
     ]
 
 

@@ -17,7 +17,7 @@ removes it.
 
 A copy is made when a file of more than 2 MB is read, and used as long as the file keeps its size and time. Rules are
 kept if mining took more than half a second. All together take at most 20 GB, or what ANYKG_CACHE_LIMIT says (such as
-5GB; 0 for no cache); what was not used for longest is removed first. --no-cache reads a file as if there were none.
+5GB; 0 for no cache); what was not used for longest is removed first. --no-cache reads a file as if there were no copy.
 
 Example: anykg cache
 """,

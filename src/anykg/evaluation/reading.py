@@ -50,11 +50,12 @@ def budget_of(graph: KnowledgeGraph, budget: int | None, model: LinkPredictor | 
 
 
 def note_on(graph: KnowledgeGraph, budget: int | None, near: str, model: LinkPredictor | None = None) -> str | None:
-    """A sentence on how much was read, for results; None if that is all."""
-    most = budget_of(graph, budget, model)
-    if most is None:
-        return None
-    return f"Answered from about {most:,} of {len(graph):,} facts near {near}; budget=0 reads all of them."
+    """How much of the graph was read, if not all, and what the model remarks, for results."""
+    most, notes = budget_of(graph, budget, model), []
+    if most is not None:
+        notes.append(f"Answered from about {most:,} of {len(graph):,} facts near {near}; budget=0 reads all of them.")
+    remark = None if model is None else model.remark(graph)
+    return " ".join(notes + ([] if remark is None else [remark])) or None
 
 
 def encode(model: LinkPredictor, graph: KnowledgeGraph, budget: int | None = None) -> Any:

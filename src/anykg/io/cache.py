@@ -4,8 +4,8 @@ Rules that were mined on a graph (`rules.kept`) lie beside them and share their 
 
 A copy is found by the path, size and time of the source (and of a file of labels), the reading options and the version
 of anykg. Copies are written atomically, so processes may share the folder; a damaged one is rebuilt. When the folder
-grows beyond its limit, the least recently used copies are removed. Small files, standard
-input, addresses and databases are never cached.
+grows beyond its limit, the least recently used copies are removed. Small files, standard input, addresses and
+databases are never copied.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ class Entry(NamedTuple):
 
 
 def folder() -> Path:
-    """The folder of packed copies."""
+    """The folder of packed copies and mined rules."""
     from platformdirs import user_cache_path
 
     return Path(user_cache_path("anykg")) / "graphs"
 
 
 def limit() -> int:
-    """Upper bound on the bytes of all copies together."""
+    """Upper bound on the bytes of all files together."""
     text = os.environ.get(LIMIT, "") or DEFAULT_LIMIT
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?B?)", text.strip().upper())
     unit = "" if match is None else match.group(2)
@@ -127,7 +127,7 @@ def entries() -> list[Entry]:
         with suppress(OSError):
             status = path.stat()
             source, triplets = "damaged", 0
-            with suppress(DataError, KeyError, TypeError, ValueError, BadZipFile):
+            with suppress(DataError, KeyError, TypeError, ValueError, EOFError, BadZipFile):
                 source, triplets = _described(path)
             found.append(Entry(path, source, status.st_size, status.st_mtime, triplets))
     return sorted(found, key=lambda entry: -entry.used)

@@ -131,6 +131,11 @@ class LinkPredictor(nn.Module):
         del graph
         return self
 
+    def remark(self, graph: KnowledgeGraph) -> str | None:
+        """A sentence for users on how this graph is answered, if not as usual."""
+        del graph
+        return None
+
     def score_triplets(self, encoded: Any, triplets: Tensor) -> Tensor:
         """Scores [B] of triplets [B, 3]; relation r + R scores (tail, r, head)."""
         raise NotImplementedError

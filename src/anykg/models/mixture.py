@@ -181,12 +181,16 @@ class Mixture(LinkPredictor):
                     unknown[name] = entities, relations
         return unknown
 
-    def too_large_to_mine(self, graph: KnowledgeGraph) -> list[int]:
-        """For every component that would mine a graph of this size if it were smaller: up to how many facts it does."""
-        from anykg.models.rulebook import Rulebook  # it takes compiled kernels, which few mixtures do without
+    def remark(self, graph: KnowledgeGraph) -> str | None:
+        from anykg.models.rulebook import Rulebook  # imports numba
 
-        rulebooks = [model for model in self.models if isinstance(model, Rulebook)]
-        return [book.config.largest for book in rulebooks if not book.fitted and not book.mines(graph)]
+        for model in self.models:
+            if isinstance(model, Rulebook) and not model.fitted and not model.mines(graph):
+                return (
+                    f"The graph has more than {model.config.largest:,} facts, so it is not mined for rules; `anykg fit` "
+                    "mines a sample of the facts."
+                )
+        return None
 
     def __repr__(self) -> str:
         """A table of the components' metrics on hidden facts, or their names."""
@@ -208,13 +212,9 @@ class Mixture(LinkPredictor):
         return mixture
 
     def encode(self, graph: KnowledgeGraph, seed: int = 0) -> Encoded:
-        rows = rows_of(self.relation_keys, name_keys(graph.relations)).to(self.weights.device)
-        both = torch.cat([rows, torch.where(rows < 0, -1, rows + self.config.num_relations)])
-        known = (both >= 0)[:, None]
-        weights = torch.where(known, self.weights[both], self.typical) if len(rows) and len(self.weights) else None
         return Encoded(
             tuple(model.encode(graph, seed) for model in self.models),
-            self.typical.expand(2 * graph.num_relations, -1) if weights is None else weights,
+            self._graph_weights(graph),
             graph.num_relations,
             self.config.graph == graph.digest,
             self._rejected(graph),
@@ -276,6 +276,23 @@ class Mixture(LinkPredictor):
         between = encoded.rejected.relations_between(heads.cpu().numpy(), tails.cpu().numpy())
         return _masked(total, between, candidates)
 
+    def edge_relevance(self, graph: KnowledgeGraph, triplet: Tensor) -> Tensor | None:
+        """That of the first component that has one, by its weight: the others do not pass messages."""
+        weights = self._graph_weights(graph)[triplet[1]]
+        for weight, model in zip(weights, self.models, strict=True):
+            relevance = model.edge_relevance(graph, triplet)
+            if relevance is not None:
+                return weight * relevance
+        return None
+
+    def _graph_weights(self, graph: KnowledgeGraph) -> Tensor:
+        """Weights [2R, C] in the order of the graph's relations."""
+        rows = rows_of(self.relation_keys, name_keys(graph.relations)).to(self.weights.device)
+        if not len(rows) or not len(self.weights):
+            return self.typical.expand(2 * graph.num_relations, -1)
+        both = torch.cat([rows, torch.where(rows < 0, -1, rows + self.config.num_relations)])
+        return torch.where((both >= 0)[:, None], self.weights[both], self.typical)
+
     def _weights(self, encoded: Encoded, heads: Tensor, relations: Tensor) -> Tensor:
         """Weights [B, C] of the components in questions (head, relation, ?)."""
         weights = encoded.weights[relations]
@@ -298,7 +315,8 @@ def with_rules(model: LinkPredictor, kind: str, entities: Sequence[float], relat
         entities: Weights of the model and of the rules in questions about entities, for every graph the same.
         relations: The same in questions about relations.
     """
-    parts = Component("zero-shot", kind, asdict(model.config)), Component("rules", "rulebook")
+    rulebook = MODELS.load("rulebook").Config()
+    parts = Component("zero-shot", kind, asdict(model.config)), Component("rules", "rulebook", asdict(rulebook))
     mixture = Mixture(MixtureConfig(parts))
     mixture.components[0] = model
     mixture.typical, mixture.fallback = torch.tensor(entities), torch.tensor(entities)

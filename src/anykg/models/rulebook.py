@@ -46,7 +46,7 @@ class RulebookConfig(Mining):
     """How rules are mined and combined."""
 
     largest: int = 300_000
-    """Facts up to which a graph is mined if there are no rules; on larger graphs the model scores all alike."""
+    """Facts up to which a graph is mined if there are no rules; on larger graphs all candidates score alike."""
     decay: float = 0.5
     """Weight of the n-th best rule relative to the one before it; 1 is noisy-or."""
     sizes: tuple[int, ...] = ()
@@ -59,7 +59,7 @@ class EncodedRules:
 
     graph: KnowledgeGraph
     index: tuple[Adjacency, Items, Rules] | None
-    """None without rules."""
+    """None if the graph is too large to be mined."""
 
     @property
     def num_entities(self) -> int:
@@ -151,13 +151,16 @@ class Rulebook(LinkPredictor):
         )
 
     def fixed_to(self, graph: KnowledgeGraph) -> Rulebook:
-        return self if self.fitted else Rulebook.of(self.rules(graph), graph, self.config)
+        if self.fitted:
+            return self
+        if self.mines(graph):
+            return Rulebook.of(self.rules(graph), graph, self.config)
+        return Rulebook(replace(self.config, largest=0)).eval()  # parts of the graph are not mined either
 
     def encode(self, graph: KnowledgeGraph, seed: int = 0) -> EncodedRules:
-        rules = self.rules(graph, seed)
-        if not len(rules):
+        if not self.fitted and not self.mines(graph):
             return EncodedRules(graph, None)
-        adjacent = adjacency(graph)
+        rules, adjacent = self.rules(graph, seed), adjacency(graph)
         items = item_index(graph, adjacent)
         return EncodedRules(graph, (adjacent, items, _bind(rules, items, graph, self.config.prior)))
 
@@ -176,6 +179,7 @@ class Rulebook(LinkPredictor):
     def score_triplets(self, encoded: EncodedRules, triplets: Tensor) -> Tensor:
         evidence = np.zeros(len(triplets), np.float32)
         chunk = max(CHUNK, encoded.num_entities // 64)  # buffers of N entries are cleared for each
+        chunk = min(chunk, max(1, -(-len(triplets) // numba.config.NUMBA_NUM_THREADS)))
         self._fill(score_triplets, encoded, triplets.cpu().numpy().astype(np.int64), evidence, chunk)
         return _log_odds(torch.from_numpy(evidence)).to(triplets.device)
 

@@ -1,7 +1,8 @@
 """Mined rules in the user's cache, so that a graph is mined once.
 
-They are found by the digest of the graph, the settings of the mining, its seed and the version of anykg, and count
-towards the limit of the cache (`io.cache`).
+They are found by the digest of the graph, the settings of the mining, its seed and version, and count towards the limit
+of the cache (`io.cache`). Only the most recently used are kept: checks and explanations mine the graph without some
+facts, too.
 """
 
 from __future__ import annotations
@@ -16,20 +17,20 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from anykg import __version__
 from anykg.atomic import atomic_path
 from anykg.errors import InputError
 from anykg.graph.graph import KnowledgeGraph
 from anykg.io import cache
-from anykg.rules.named import Mining, NamedRules, mine_named
+from anykg.rules.named import VERSION, Mining, NamedRules, mine_named
 
 logger = logging.getLogger("anykg")
-LONG = 30_000
-"""Facts from which on mining is announced."""
+ANNOUNCED = 30_000
+"""Mining is announced above this many facts."""
 FACTS_PER_SECOND = 20_000
-"""Roughly how many are mined."""
-SHORT = 0.5
-"""Seconds of mining that are repeated each time instead."""
+"""Rough mining speed."""
+LEAST_SECONDS = 0.5
+"""Rules that took less time are not kept."""
+MOST_FILES = 16
 
 
 def kept_rules(graph: KnowledgeGraph, settings: Mining, seed: int = 0) -> NamedRules:
@@ -38,11 +39,12 @@ def kept_rules(graph: KnowledgeGraph, settings: Mining, seed: int = 0) -> NamedR
     found = None if path is None else _load(path)
     if found is not None:
         return found
-    if len(graph) > LONG:
-        logger.info("Mining the rules of this graph, once, about %d s.", max(1, len(graph) // FACTS_PER_SECOND))
+    if len(graph) > ANNOUNCED:
+        once = "" if path is None else ", once"
+        logger.info("Mining the rules of this graph%s, about %d s.", once, max(1, len(graph) // FACTS_PER_SECOND))
     started = time.perf_counter()
     rules = mine_named(graph, settings, seed=seed)
-    if path is not None and time.perf_counter() - started > SHORT:
+    if path is not None and time.perf_counter() - started > LEAST_SECONDS:
         _save(rules, graph, path)
     return rules
 
@@ -52,7 +54,7 @@ def _path(graph: KnowledgeGraph, settings: Mining, seed: int) -> Path | None:
     if not cache.limit():
         return None
     mining = {field.name: getattr(settings, field.name) for field in fields(Mining)}
-    key = repr((__version__, graph.digest, mining, seed))
+    key = repr((VERSION, graph.digest, mining, seed))
     return cache.folder() / f"{blake2b(key.encode(), digest_size=16).hexdigest()}{cache.RULES}"
 
 
@@ -74,4 +76,7 @@ def _save(rules: NamedRules, graph: KnowledgeGraph, path: Path) -> None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with atomic_path(path) as temporary, temporary.open("wb") as file:
             np.savez(file, **asdict(rules), graph=np.array(graph.name), facts=np.array(len(graph)))
+        others = sorted(path.parent.glob(f"*{cache.RULES}"), key=lambda file: -file.stat().st_mtime)
+        for old in others[MOST_FILES:]:
+            old.unlink(missing_ok=True)
         cache.evict(keep=path)

@@ -6,8 +6,8 @@ rule is support / (body + prior): the share of the pairs (or entities) that sati
 
 Bodies of path rules are found by sampling facts of every relation and the paths that join their ends, then counted:
 exactly where they start at few entities, on a sample of the starts where they start at many. Mining is anytime: it
-continues with longer paths and more samples until the time is up. On a small graph everything is enumerated and counted
-exactly, so that relabelling the graph relabels its rules.
+continues with longer paths and more samples until the time is up. On a small graph with few relations everything is
+enumerated and counted exactly, so that relabelling the graph relabels its rules.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ from anykg.rules.kernels.joins import NONE, Adjacency, adjacency, closing_paths
 from anykg.seeds import generator
 
 LONGEST = 3
+VERSION = 2
+"""Of what is mined: rules kept in a cache are mined anew when it changes."""
 SMALL = 50_000
 """Number of facts up to which rules with a support of 1 are kept."""
 LARGE, MANY = 1_000_000, 4_000
@@ -58,7 +60,7 @@ class Mining:
     bodies_per_relation: int = 400
     """Most frequent bodies of a length that are counted for each relation in one round."""
     bodies: int = 10_000
-    """The same for all relations together; each has an equal share."""
+    """The same for all relations together, of which each has an equal share."""
     starts: int = 1000
     """Entities from which a path is counted; more are sampled."""
     work: int = 1_000_000
@@ -208,29 +210,35 @@ class _PathMiner:
         """The bodies [B, 3] that join most facts of some relation and were not counted before."""
         kinds = 2 * self.graph.num_relations
         unique, counts = np.unique(keys, return_counts=True)
-        relation = unique // kinds**length
         small = self.most <= self.settings.facts_per_relation
         good = counts >= min(self.settings.min_support, 2) if small else counts >= 2
-        unique, counts, relation = unique[good], counts[good], relation[good]
-        order = np.lexsort((-counts, relation))
-        first = np.searchsorted(relation[order], np.arange(self.graph.num_relations))
-        position = np.arange(len(order)) - first[relation[order]]
-        best = order[position < self._limit(position)] if length > 1 else order
-        bodies, codes = _canonical(unique[best] % kinds**length, length, self.graph.num_relations)
-        codes, where = np.unique(codes, return_index=True)
+        bodies, codes = _canonical(unique[good] % kinds**length, length, self.graph.num_relations)
         known = self.seen.get(length, np.empty(0, np.int64))
         new = ~np.isin(codes, known)
-        self.seen[length] = np.union1d(known, codes[new])
-        if length == 1 or (small and len(best) == len(order) and length == 2):
+        best = np.ones(int(new.sum()), bool)
+        if length > 1:
+            best = self._best(unique[good][new] // kinds**length, counts[good][new])
+        chosen, where = np.unique(codes[new][best], return_index=True)
+        self.seen[length] = np.union1d(known, chosen)
+        if length == 1 or (small and best.all() and length == 2) or (small and not len(chosen)):
             self.full.add(length)
-        bodies = bodies[where[new]]
+        found = bodies[new][best][where]
         # Either end is asked for, and counted from the other one.
-        return np.unique(np.concatenate([bodies, turned(bodies, self.graph.num_relations)]), axis=0)
+        return np.unique(np.concatenate([found, turned(found, self.graph.num_relations)]), axis=0)
 
-    def _limit(self, position: np.ndarray) -> int:
-        """How many bodies of a relation to count, given the position of every body among those of its relation."""
-        at = np.cumsum(np.bincount(position[position < self.settings.bodies_per_relation]))
-        return max(1, int(np.searchsorted(at, self.settings.bodies, side="right")))
+    def _best(self, relations: np.ndarray, counts: np.ndarray) -> np.ndarray:
+        """Which bodies to count, bool [B], given the relation whose facts they join, and how many of them.
+
+        Those of a relation with the same count are taken together or not at all: ids do not decide.
+        """
+        order = np.lexsort((-counts, relations))
+        ends = np.flatnonzero(np.append((np.diff(relations[order]) != 0) | (np.diff(counts[order]) != 0), True))
+        first = np.searchsorted(relations[order], relations[order])
+        last = np.repeat(ends, np.diff(ends, prepend=-1)) - first  # position of the last such body in its relation
+        limit = most_for_each(np.bincount(relations), self.settings.bodies, self.settings.bodies_per_relation)
+        best = np.zeros(len(order), bool)
+        best[order] = last < limit
+        return best
 
     def _count(self, bodies: np.ndarray, length: int) -> None:
         parts = np.array_split(bodies, max(1, len(bodies) // self._at_once(64, length)))
@@ -255,6 +263,17 @@ class _PathMiner:
         trivial = (rows[:, 1] == rows[:, 0]) & (rows[:, 2] == NONE)
         rows = rows[~trivial]
         return rows[:, :4].astype(np.int32), rows[:, 4:]
+
+
+def most_for_each(sizes: np.ndarray, total: int, most: int) -> int:
+    """The largest number, at most `most`, such that taking so many of each size makes at most `total`; 1 at least.
+
+    >>> most_for_each(np.array([5, 5, 1]), total=7, most=400)
+    3
+    """
+    number = np.arange(1, min(most, int(sizes.max(initial=1))) + 1)
+    taken = np.minimum(sizes[:, None], number).sum(0)
+    return int(number[max(np.searchsorted(taken, total, side="right") - 1, 0)])
 
 
 def _pool() -> ThreadPoolExecutor:

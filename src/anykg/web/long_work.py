@@ -47,17 +47,11 @@ def _fit(graph: KnowledgeGraph, model: str, settings: dict[str, Any], _: Path, p
     sentence = "Fitted."
     if "mixed" in by_name and parts:
         after = by_name["mixed"]["mrr"]
-        if "zero-shot" in parts:
-            before = f"from {parts['zero-shot']:.2f} to {after:.2f}"
-            sentence = f"On hidden facts of this graph the mean reciprocal rank rose {before}."
-            if after <= parts["zero-shot"]:
-                sentence = f"Fitting brought nothing here: the mean reciprocal rank on hidden facts went {before}."
-        else:
-            best = max(parts, key=lambda name: parts[name])
-            sentence = (
-                f"On hidden facts of this graph the mean reciprocal rank is {after:.2f}; of the best part, {best}, "
-                f"{parts[best]:.2f}."
-            )
+        best = max(parts, key=lambda name: parts[name])
+        sentence = (
+            f"On hidden facts of this graph the mean reciprocal rank is {after:.2f}; of the best part alone, {best}, "
+            f"{parts[best]:.2f}."
+        )
     return {
         "command": "fit",
         "version": anykg.__version__,

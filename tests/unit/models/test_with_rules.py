@@ -90,12 +90,24 @@ def test_a_very_large_graph_is_not_mined(model: Mixture, monkeypatch: pytest.Mon
     assert not rules.mines(GRAPH)
     scores = rules.score_tails(rules.encode(GRAPH), torch.tensor([0]), torch.tensor([1]))
     assert len(scores.unique()) == 1
+    assert not rules.fixed_to(GRAPH).mines(GRAPH.subset(np.arange(len(GRAPH)) < 10)), "nor are parts of it"
     smaller = copy(model)
     smaller._modules = {"components": nn.ModuleList([model.models[0], rules])}
-    assert smaller.too_large_to_mine(GRAPH) == [len(GRAPH) - 1]
-    assert not model.too_large_to_mine(GRAPH)
+    assert model.remark(GRAPH) is None
     found = predict(GRAPH, head=GRAPH.entities[0], relation=GRAPH.relations[0], model=smaller)
-    assert any("No rules are mined" in warning for warning in found.warnings)
+    assert any("not mined for rules" in warning for warning in found.warnings)
+
+
+def test_renaming_many_relations_only_renames_the_answers() -> None:
+    assert verify(Rulebook(), random_graph(60, 40, 400, 0), count=60).holds
+
+
+def test_paths_come_from_the_network(model: Mixture) -> None:
+    triplet = torch.tensor([0, 1, 2])
+    relevance, alone = (one.edge_relevance(GRAPH, triplet) for one in (model, model.models[0]))
+    assert relevance is not None
+    assert alone is not None
+    torch.testing.assert_close(relevance, model.typical[0] * alone)
 
 
 def test_a_folder_may_be_called_so(tmp_path: Path) -> None:

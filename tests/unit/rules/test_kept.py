@@ -24,7 +24,7 @@ def mined(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Mining]:
         return mine_named(GRAPH, settings)
 
     monkeypatch.setattr(kept, "mine_named", mine)
-    monkeypatch.setattr(kept, "SHORT", -1.0)
+    monkeypatch.setattr(kept, "LEAST_SECONDS", -1.0)
     monkeypatch.setattr(cache, "folder", lambda: tmp_path)
     return calls
 
@@ -52,9 +52,10 @@ def test_the_cache_lists_and_clears_them(mined: list[Mining]) -> None:
     assert not cache.entries()
 
 
-def test_damaged_rules_are_mined_anew(mined: list[Mining]) -> None:
+@pytest.mark.parametrize("content", [b"no rules", b""])
+def test_damaged_rules_are_mined_anew(mined: list[Mining], content: bytes) -> None:
     kept.kept_rules(GRAPH, Mining())
-    cache.entries()[0].path.write_bytes(b"no rules")
+    cache.entries()[0].path.write_bytes(content)
     assert cache.entries()[0].source == "damaged"
     kept.kept_rules(GRAPH, Mining())
     assert len(mined) == 2
@@ -64,3 +65,10 @@ def test_without_a_cache_nothing_is_kept(mined: list[Mining], monkeypatch: pytes
     monkeypatch.setenv(cache.LIMIT, "0")
     kept.kept_rules(GRAPH, Mining())
     assert not cache.entries()
+
+
+def test_few_files_are_kept(mined: list[Mining], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept, "MOST_FILES", 2)
+    for seed in range(4):
+        kept.kept_rules(GRAPH, Mining(), seed)
+    assert len(cache.entries()) == 2
