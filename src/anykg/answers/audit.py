@@ -37,9 +37,8 @@ from anykg.progress import Progress, ignore
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-MANY = 100_000
-"""Facts from which on there are fewer parts: the time for each then matters more than the facts hidden with it."""
-FITTING, MINING = 0.55, 0.15
+FOLDS = 10
+FITTING, MINING = 0.5, 0.12
 """Shares of the time for ComplEx and for rules; scoring takes the rest."""
 NEGATIVES = 30_000
 """Facts that are corrupted, twice each, to learn plausibility from."""
@@ -110,7 +109,7 @@ def audit(
     count: int | None = None,
     max_plausibility: float = DOUBTFUL,
     relations: Iterable[Name] | None = None,
-    folds: int | None = None,
+    folds: int = FOLDS,
     minutes: float | None = None,
     epochs: int | None = None,
     seed: int = 0,
@@ -125,7 +124,7 @@ def audit(
         max_plausibility: Only list facts below this: the probability that a fact is right rather than the same fact
             with one end redrawn among entities of the same kind, if both are equally frequent. 1 lists any.
         relations: Only list facts of these relations; all facts are judged.
-        folds: Parts in which the facts are hidden; by default 10, and 5 from 100,000 facts on.
+        folds: Parts in which the facts are hidden.
         minutes: Time to take, about; by default 1 minute, and 1 more for every 15,000 facts, up to 20.
         epochs: Passes of ComplEx over the facts of each part, instead of a time: the result then depends on `seed`
             alone.
@@ -140,14 +139,13 @@ def audit(
         raise SettingError("count", f"expected at least 1, found {count}")
     if not 0 < max_plausibility <= 1:
         raise SettingError("max_plausibility", f"expected more than 0 and at most 1, found {max_plausibility}")
-    if folds is not None and folds < 2:
+    if folds < 2:
         raise SettingError("folds", f"expected at least 2, found {folds}")
     if minutes is not None and minutes <= 0:
         raise SettingError("minutes", f"expected more than 0, found {minutes}")
     if epochs is not None and epochs < 1:
         raise SettingError("epochs", f"expected at least 1, found {epochs}")
     loaded, info = graph_of(graph)
-    folds = folds or default_folds(loaded)
     if len(loaded) < 2 * folds:
         raise DataError(f"Expected at least {2 * folds} facts to audit, found {len(loaded)}.")
     started = time.perf_counter()
@@ -182,11 +180,6 @@ def _plausible(log_odds: np.ndarray) -> np.ndarray:
 def default_minutes(graph: KnowledgeGraph) -> float:
     """The default time of an audit: 1 minute, and 1 more for every 15,000 facts, up to 20."""
     return min(1 + len(graph) / 15_000, 20.0)
-
-
-def default_folds(graph: KnowledgeGraph) -> int:
-    """The default number of parts in which facts are hidden: 10, and 5 from 100,000 facts on."""
-    return 10 if len(graph) < MANY else 5
 
 
 def _table(graph: KnowledgeGraph, found: Plausibility, rows: np.ndarray) -> pl.DataFrame:

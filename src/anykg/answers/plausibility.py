@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from anykg.answers.judge import Standardised, train_judge
 from anykg.answers.work import Arrays, Store, Subject, results
 from anykg.cluster import Cluster
 from anykg.evaluation.scoring import encode
@@ -39,11 +40,10 @@ FULL_SOFTMAX, SAMPLE = 8_000, 1_000
 """Entities up to which ComplEx's softmax is over all, and how many are drawn beyond: a pass is three times as fast."""
 WALKS = 100
 """Upper bound on the facts of an entity that are followed to find how two entities are connected."""
-EPOCHS = 8
-JUDGES = 3
-"""Networks that judge a fold; their log-odds are averaged."""
-WIDTH = 32
-RELATION_WIDTH = 8
+GROUPS, JUDGES = 5, 3
+"""Groups of folds that are judged together, and networks that judge one; their log-odds are averaged."""
+TRUE_TO_FALSE = 3
+"""Upper bound on the true facts that are learnt from, for each false one; they are at hand."""
 STEPS = 3
 """Steps of a fold: fit ComplEx, mine rules, compute features."""
 
@@ -325,74 +325,26 @@ def _relation_score(model: LinkPredictor, encoded: Any, facts: np.ndarray) -> np
     return result
 
 
-class _Judge(nn.Module):
-    """Log-odds from features [B, K] and relations [B]."""
-
-    def __init__(self, figures: int, relations: int, random: torch.Generator) -> None:
-        super().__init__()
-        self.relation = nn.Embedding(relations, RELATION_WIDTH)
-        self.layers = nn.Sequential(
-            nn.Linear(figures + RELATION_WIDTH, WIDTH),
-            nn.ReLU(),
-            nn.Linear(WIDTH, WIDTH),
-            nn.ReLU(),
-            nn.Linear(WIDTH, 1),
-        )
-        with torch.no_grad():
-            for parameter in self.parameters():
-                bound = 0.1 if parameter.ndim < 2 else parameter.shape[1] ** -0.5
-                parameter.uniform_(-bound, bound, generator=random)
-
-    def forward(self, figures: Tensor, relations: Tensor) -> Tensor:
-        """[B]."""
-        result: Tensor = self.layers(torch.cat([figures, self.relation(relations)], 1)).squeeze(1)
-        return result
-
-
 def _judged(graph: KnowledgeGraph, folds: list[_Fold], seed: int) -> np.ndarray:
-    """Log-odds [E]: every fold by networks trained on the others."""
+    """Log-odds [E]: every fold by networks trained on others."""
     log_odds = np.zeros(len(graph), np.float32)
-    for number, judged in enumerate(folds):
-        learnt = [fold for fold in folds if fold is not judged]
-        rng = generator(seed, "judge", number)
-        picked = [rng.permutation(len(fold.rows))[: len(fold.false_relations)] for fold in learnt]
-        true = [fold.figures[some] for fold, some in zip(learnt, picked, strict=True)]  # as many as false ones
+    groups = min(GROUPS, len(folds))
+    for group in range(groups):
+        learnt = [fold for number, fold in enumerate(folds) if number % groups != group]
+        rng = generator(seed, "judge", group)
+        picked = [rng.permutation(len(fold.rows))[: TRUE_TO_FALSE * len(fold.false_relations)] for fold in learnt]
+        true = [fold.figures[some] for fold, some in zip(learnt, picked, strict=True)]
         relations = [fold.relations[some] for fold, some in zip(learnt, picked, strict=True)]
         figures = np.concatenate([*true, *(fold.false_figures for fold in learnt)])
         relations += [fold.false_relations for fold in learnt]
         labels = (np.arange(len(figures)) < sum(map(len, true))).astype(np.float32)
-        standard = _Standardised(figures)
-        inputs, asked = standard(figures), (standard(judged.figures), torch.from_numpy(judged.relations))
+        standard = Standardised(figures)
+        inputs, kinds = standard(figures), np.concatenate(relations)
         for start in range(JUDGES):
-            random = torch_generator(seed, "judge", number, start)
-            model = _train(inputs, np.concatenate(relations), labels, graph.num_relations, random)
-            with torch.no_grad():
-                log_odds[judged.rows] += model(*asked).numpy() / JUDGES
+            random = torch_generator(seed, "judge", group, start)
+            model = train_judge(inputs, kinds, labels, graph.num_relations, random)
+            for fold in folds[group::groups]:
+                with torch.no_grad():
+                    found = model(standard(fold.figures), torch.from_numpy(fold.relations))
+                log_odds[fold.rows] += found.numpy() / JUDGES
     return log_odds
-
-
-class _Standardised:
-    """Standardise features, with outliers clipped."""
-
-    def __init__(self, figures: np.ndarray) -> None:
-        self.mean, self.deviation = figures.mean(0), figures.std(0) + 1e-6
-
-    def __call__(self, figures: np.ndarray) -> Tensor:
-        return torch.from_numpy(np.clip((figures - self.mean) / self.deviation, -6, 6).astype(np.float32))
-
-
-def _train(
-    figures: Tensor, relations: np.ndarray, labels: np.ndarray, num_relations: int, random: torch.Generator
-) -> _Judge:
-    model = _Judge(figures.shape[1], num_relations, random)
-    kinds, targets = torch.from_numpy(relations), torch.from_numpy(labels)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3, weight_decay=0.02)
-    for _ in range(EPOCHS):
-        order = torch.randperm(len(targets), generator=random)
-        for first in range(0, len(order), 256):
-            rows = order[first : first + 256]
-            loss = nn.functional.binary_cross_entropy_with_logits(model(figures[rows], kinds[rows]), targets[rows])
-            optimizer.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
-            optimizer.step()
-    return model.eval()

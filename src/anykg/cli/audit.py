@@ -43,10 +43,7 @@ def audit(
         float, typer.Option(help="Only list facts below this; 1 lists any.", min=0, max=1)
     ] = 0.5,
     relations: Annotated[list[str] | None, typer.Option(help="Only list facts of this relation (repeatable).")] = None,
-    folds: Annotated[
-        int | None,
-        typer.Option(help="Parts that the facts are hidden in; default 10, and 5 from 100,000 facts on.", min=2),
-    ] = None,
+    folds: Annotated[int, typer.Option(help="Number of parts that the facts are hidden in.", min=2)] = 10,
     minutes: Annotated[
         float | None, typer.Option(help="Approximate time; default 1, plus 1 for every 15,000 facts, up to 20.")
     ] = None,
@@ -63,7 +60,7 @@ def audit(
     data_dir: DataDir = None,
 ) -> None:
     from anykg.answers.audit import audit as run
-    from anykg.answers.audit import default_folds, default_minutes
+    from anykg.answers.audit import default_minutes
     from anykg.cli.loading import graph_named
     from anykg.cli.output import chosen_format, note, write_result
     from anykg.cli.progress import progress_bar
@@ -71,9 +68,8 @@ def audit(
     written_as = chosen_format(format, out, graph)
     loaded = graph_named(graph, data_dir, reading)
     time = default_minutes(loaded) if minutes is None else minutes
-    parts = folds or default_folds(loaded)
     note(
-        f"{len(loaded):,} facts in {parts} parts, " + (f"{epochs} passes each." if epochs else f"about {time:.2g} min.")
+        f"{len(loaded):,} facts in {folds} parts, " + (f"{epochs} passes each." if epochs else f"about {time:.2g} min.")
     )
     with progress_bar("auditing") as advance:
         result = run(
@@ -81,7 +77,7 @@ def audit(
             count=top,
             max_plausibility=max_plausibility,
             relations=relations,
-            folds=parts,
+            folds=folds,
             minutes=time,
             epochs=epochs,
             seed=seed,
