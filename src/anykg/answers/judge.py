@@ -59,7 +59,9 @@ def train_judge(
     epochs = max(EPOCHS, -(-FEWEST_STEPS // batches))
     slower = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, epochs * batches)
     for _ in range(epochs):
-        for rows in torch.randperm(len(targets), generator=random).split(BATCH):
+        order = torch.randperm(len(targets), generator=random)
+        for first in range(0, len(order), BATCH):
+            rows = order[first : first + BATCH]
             odds = model(figures[rows], kinds[rows])
             loss = nn.functional.binary_cross_entropy_with_logits(odds, targets[rows], weights[rows])
             optimizer.zero_grad()

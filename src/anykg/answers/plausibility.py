@@ -189,11 +189,14 @@ def _figures_of_fold(
     some = facts[rng.permutation(len(facts))[: effort.negatives]]
     false, new = corrupted(graph, np.repeat(some, 2, axis=0), kinds, rng)
     false = false[new]
-    sides = [_expected(graph, *models.scorers[0], turned) for turned in (facts, graph.inverted(facts))]
+    (tail_ranks, tails), (head_ranks, heads) = (
+        _expected(graph, *models.scorers[0], turned) for turned in (facts, graph.inverted(facts))
+    )
     return _Fold(
         rows,
         _figures(graph, kinds, models, facts),
-        *(np.stack(part, axis=1) for part in zip(*sides, strict=True)),
+        np.stack([tail_ranks, head_ranks], axis=1),
+        np.stack([tails, heads], axis=1),
         # In a graph with errors, what they replaced is not known beside them.
         _figures(graph.without(some), kinds, models, false),
         false[:, RELATION],
@@ -265,7 +268,7 @@ def _among_their_kind(
         of_tail = kinds.of_entity[facts[chunk.rows, TAIL]]
         for kind in np.unique(of_tail):
             members = torch.from_numpy(np.flatnonzero(kinds.of_entity == kind))
-            for mine in torch.from_numpy(np.flatnonzero(of_tail == kind)).split(max(1, SCORES_AT_ONCE // len(members))):
+            for mine in _blocks(np.flatnonzero(of_tail == kind), len(members)):
                 own = chunk.own[mine, None]
                 others = chunk.open[chunk.query[mine, None], members]  # [A, C]
                 others[members == chunk.tails[mine, None]] = -torch.inf  # a fact does not count against itself
@@ -285,9 +288,15 @@ def _expected(
     for chunk in _scored(graph, model, encoded, facts):
         highest, leading = (part[chunk.query] for part in chunk.open.max(1))
         best[chunk.rows] = torch.where(highest > chunk.own, leading, NO_BETTER).numpy()
-        for mine in torch.arange(len(chunk.rows)).split(max(1, SCORES_AT_ONCE // graph.num_entities)):
+        for mine in _blocks(np.arange(len(chunk.rows)), graph.num_entities):
             ranks[chunk.rows[mine.numpy()]] = 1 + _better(chunk.open[chunk.query[mine]], chunk.own[mine, None])
     return ranks, best
+
+
+def _blocks(rows: np.ndarray, width: int) -> list[Tensor]:
+    """Rows some at a time, as many as can be compared with `width` others each."""
+    step = max(1, SCORES_AT_ONCE // width)
+    return [torch.from_numpy(rows[first : first + step]) for first in range(0, len(rows), step)]
 
 
 def _better(others: Tensor, own: Tensor) -> np.ndarray:
