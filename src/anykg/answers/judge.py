@@ -7,8 +7,6 @@ import torch
 from torch import Tensor, nn
 
 EPOCHS, BATCH = 8, 256
-FEWEST_STEPS = 300
-"""On few facts there are more epochs, to make this many steps."""
 WIDTH = 64
 RELATION_WIDTH = 8
 
@@ -55,10 +53,8 @@ def train_judge(
     kinds, targets = torch.from_numpy(relations), torch.from_numpy(labels)
     weights = torch.where(targets > 0, (1 - targets).mean() / targets.mean(), 1.0)  # as if both were equally frequent
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3, weight_decay=0.02)
-    batches = -(-len(targets) // BATCH)
-    epochs = max(EPOCHS, -(-FEWEST_STEPS // batches))
-    slower = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, epochs * batches)
-    for _ in range(epochs):
+    slower = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, EPOCHS * -(-len(targets) // BATCH))
+    for _ in range(EPOCHS):
         order = torch.randperm(len(targets), generator=random)
         for first in range(0, len(order), BATCH):
             rows = order[first : first + BATCH]
