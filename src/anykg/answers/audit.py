@@ -38,9 +38,10 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 FOLDS = 10
-FITTING, MINING = 0.55, 0.15
+FITTING, MINING = 0.5, 0.12
 """Shares of the time for ComplEx and for rules; scoring takes the rest."""
-NEGATIVES = 3_000
+NEGATIVES = 30_000
+"""Facts that are corrupted, twice each, to learn plausibility from."""
 RARE_KIND = 0.05
 """Share of the entities at an end below which a kind is unusual there."""
 FAR_DOWN = 10
@@ -149,9 +150,9 @@ def audit(
         raise DataError(f"Expected at least {2 * folds} facts to audit, found {len(loaded)}.")
     started = time.perf_counter()
     seconds = 60 * (default_minutes(loaded) if minutes is None else minutes)
-    effort = Effort(FITTING * seconds / folds, MINING * seconds / folds, NEGATIVES)
+    effort = Effort(FITTING * seconds / folds, MINING * seconds / folds, NEGATIVES // folds)
     if epochs is not None:
-        effort = Effort(None, None, NEGATIVES, epochs)
+        effort = Effort(None, None, NEGATIVES // folds, epochs)
     with connected(cluster) as workers:
         judged = plausibility(loaded, folds=folds, effort=effort, seed=seed, cluster=workers, progress=progress)
     order = np.argsort(judged.log_odds, kind="stable")

@@ -1,21 +1,23 @@
 """Estimate how plausible the known facts of a graph are, each judged by the others.
 
 The facts are hidden in folds. On the rest of the graph ComplEx is fitted, rules are mined and the schema is computed;
-each gives features of how well it predicts a hidden fact, from either end. A small network turns the features into the
-odds that a fact is right: it is trained to distinguish hidden facts from the same facts with one end redrawn among
-entities of the same kind, so no labels are needed. It never judges a fold it was trained on.
+each gives features of how well it predicts a hidden fact, from either end, compared with other entities of the same
+kind. Small networks turn the features into the odds that a fact is right: they are trained to distinguish hidden facts
+from the same facts with one end redrawn among entities of the same kind, so no labels are needed. A fold is judged by
+networks that were trained on the others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from anykg.answers.judge import Standardised, train_judge
 from anykg.answers.work import Arrays, Store, Subject, results
 from anykg.cluster import Cluster
 from anykg.evaluation.scoring import encode
@@ -34,11 +36,14 @@ SCORES_AT_ONCE = 1 << 22
 NO_BETTER = -1
 TRIES = 50
 """Draws of another entity before a fact is left unchanged."""
+FULL_SOFTMAX, SAMPLE = 8_000, 1_000
+"""Entities up to which ComplEx's softmax is over all, and how many are drawn beyond: a pass is three times as fast."""
 WALKS = 100
 """Upper bound on the facts of an entity that are followed to find how two entities are connected."""
-EPOCHS = 12
-WIDTH = 32
-RELATION_WIDTH = 8
+GROUPS, JUDGES = 5, 3
+"""Groups of folds that are judged together, and networks that judge one; their log-odds are averaged."""
+TRUE_TO_FALSE = 3
+"""Upper bound on the true facts that are learnt from, for each false one; they are at hand."""
 STEPS = 3
 """Steps of a fold: fit ComplEx, mine rules, compute features."""
 
@@ -62,7 +67,6 @@ class Plausibility:
     log_odds: np.ndarray  # float32 [E] that a fact is right
     ranks: np.ndarray  # float32 [E, 2] of the tail and of the head among all entities, by ComplEx
     expected: np.ndarray  # int64 [E, 2] the best other tail and head, NO_BETTER where the fact's own is first
-    fits: np.ndarray  # float32 [E, 3] log-likelihoods of the schema: head, tail, direction
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +88,6 @@ class _Fold(NamedTuple):
     figures: np.ndarray
     ranks: np.ndarray
     expected: np.ndarray
-    fits: np.ndarray
     false_figures: np.ndarray
     false_relations: np.ndarray
     relations: np.ndarray
@@ -124,12 +127,11 @@ def plausibility(
     progress(steps - 1, steps)
     log_odds = _judged(graph, folds_done, seed)
     whole = {
-        name: np.concatenate([getattr(fold, name) for fold in folds_done])
-        for name in ("rows", "ranks", "expected", "fits")
+        name: np.concatenate([getattr(fold, name) for fold in folds_done]) for name in ("rows", "ranks", "expected")
     }
     back = np.argsort(whole["rows"])
     progress(steps, steps)
-    return Plausibility(log_odds, *(whole[name][back] for name in ("ranks", "expected", "fits")))
+    return Plausibility(log_odds, *(whole[name][back] for name in ("ranks", "expected")))
 
 
 def fold_part(subject: Subject, common: _Folds, number: int) -> Arrays:
@@ -167,7 +169,10 @@ def corrupted(
 
 def _fitted(graph: KnowledgeGraph, rows: np.ndarray, effort: Effort, seed: int, progress: Progress) -> _Models:
     rest = graph.without(graph.triplets[rows])
-    vectors = fit_complex(rest, config=ComplExConfig(epochs=effort.epochs), seconds=effort.complex_seconds, seed=seed)
+    config = ComplExConfig(epochs=effort.epochs)
+    if graph.num_entities > FULL_SOFTMAX:
+        config = replace(config, sample=SAMPLE, batch_size=SAMPLE)
+    vectors = fit_complex(rest, config=config, seconds=effort.complex_seconds, seed=seed)
     progress(1, STEPS)
     book = fit_rulebook(rest, effort.rules_seconds, seed)
     progress(2, STEPS)
@@ -181,93 +186,128 @@ def _figures_of_fold(
     graph: KnowledgeGraph, kinds: Kinds, models: _Models, rows: np.ndarray, effort: Effort, rng: np.random.Generator
 ) -> _Fold:
     facts = graph.triplets[rows].astype(np.int64)
-    figures, ranks, expected, fits = _figures(graph, models, facts)
     some = facts[rng.permutation(len(facts))[: effort.negatives]]
     false, new = corrupted(graph, np.repeat(some, 2, axis=0), kinds, rng)
     false = false[new]
+    (tail_ranks, tails), (head_ranks, heads) = (
+        _expected(graph, *models.scorers[0], turned) for turned in (facts, graph.inverted(facts))
+    )
     return _Fold(
-        rows, figures, ranks, expected, fits, _figures(graph, models, false)[0], false[:, RELATION], facts[:, RELATION]
+        rows,
+        _figures(graph, kinds, models, facts),
+        np.stack([tail_ranks, head_ranks], axis=1),
+        np.stack([tails, heads], axis=1),
+        # In a graph with errors, what they replaced is not known beside them.
+        _figures(graph.without(some), kinds, models, false),
+        false[:, RELATION],
+        facts[:, RELATION],
     )
 
 
-def _figures(
-    graph: KnowledgeGraph, models: _Models, facts: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Features [F, K] of facts [F, 3]; also ranks [F, 2], the best other answers [F, 2] and schema fits [F, 3]."""
+def _figures(graph: KnowledgeGraph, kinds: Kinds, models: _Models, facts: np.ndarray) -> np.ndarray:
+    """Features [F, K] of facts [F, 3]."""
     heads, relations, tails = facts.T
     columns: list[np.ndarray] = []
-    ranks, expected = np.empty((len(facts), 2), np.float32), np.empty((len(facts), 2), np.int64)
-    for number, (model, encoded) in enumerate(models.scorers):
-        for side, turned in enumerate((facts, graph.inverted(facts))):
-            found = _from_one_end(graph, model, encoded, turned)
-            columns += [found.score, found.relative, np.log1p(found.better)]
-            if number == 0:
-                ranks[:, side], expected[:, side] = 1 + found.better, found.best
+    for model, encoded in models.scorers:
+        for turned in (facts, graph.inverted(facts)):
+            columns += [*_among_their_kind(graph, kinds, model, encoded, turned)]
     columns.append(_relation_score(*models.scorers[0], facts))
     schema, r = models.encoded_schema, graph.num_relations
-    fits = np.empty((len(facts), 3), np.float32)
+    fits = np.empty((3, len(facts)), np.float32)
     for relation in np.unique(relations):
         mine = relations == relation
-        fits[mine, 0] = schema.fits(heads[mine], int(relation))
-        fits[mine, 1] = schema.fits(tails[mine], int(relation) + r)
-    fits[:, 2] = models.schema.direction(schema, facts)
-    columns += [*fits.T]
+        fits[0, mine] = schema.fits(heads[mine], int(relation))
+        fits[1, mine] = schema.fits(tails[mine], int(relation) + r)
+    fits[2] = models.schema.direction(schema, facts)
+    columns += [*fits]
+    sizes = np.bincount(kinds.of_entity + 1)
     counts = (
         schema.known(heads, relations),
         schema.known(tails, relations + r),
         schema.facts[relations],
         models.degrees[heads],
         models.degrees[tails],
+        sizes[kinds.of_entity[heads] + 1],
+        sizes[kinds.of_entity[tails] + 1],
     )
     columns += [np.log1p(count) for count in counts]
     joined = connections(models.adjacent, facts[:, [HEAD, TAIL]], WALKS, generator(0, "connections"))
     columns += [*np.log1p(joined.T)]
-    return np.stack(columns, axis=1).astype(np.float32), ranks, expected, fits
+    return np.stack(columns, axis=1).astype(np.float32)
 
 
-class _OneEnd(NamedTuple):
-    """Predictions of the tails of facts [F]."""
+class _Chunk(NamedTuple):
+    """A facts and the scores of the Q queries that they answer."""
 
-    score: np.ndarray
-    relative: np.ndarray
-    """Log-probability among the answers that are not known."""
-    better: np.ndarray
-    """Unknown answers that score higher; ties count half."""
-    best: np.ndarray
-    """The best of them, NO_BETTER if there is none."""
+    rows: np.ndarray  # [A], which facts
+    query: Tensor  # [A], the query of each
+    tails: Tensor  # [A]
+    own: Tensor  # [A], their scores
+    open: Tensor  # [Q, N], the scores of the answers that are not known, -inf for the others
 
 
 @torch.no_grad()
-def _from_one_end(graph: KnowledgeGraph, model: LinkPredictor, encoded: Any, facts: np.ndarray) -> _OneEnd:
-    parts = np.empty((3, len(facts)), np.float32)
-    best = np.empty(len(facts), np.int64)
+def _scored(graph: KnowledgeGraph, model: LinkPredictor, encoded: Any, facts: np.ndarray) -> Iterator[_Chunk]:
+    """The tails of facts [F, 3] predicted from their heads."""
     for rows, heads, relations, query in _chunks(facts, graph.num_entities):
         scores = model.score_tails(encoded, torch.from_numpy(heads), torch.from_numpy(relations)).float()
-        known = graph.answers(heads, relations)
-        open_scores = scores.clone()
-        open_scores[torch.from_numpy(known.rows), torch.from_numpy(known.values.astype(np.int64))] = -torch.inf
-        which, tails = torch.from_numpy(query), torch.from_numpy(facts[rows, 2])
+        which, tails = torch.from_numpy(query), torch.from_numpy(facts[rows, TAIL])
         own = scores[which, tails]
-        highest, leading = open_scores.max(1)
-        total = torch.logsumexp(open_scores, 1)[which]
-        parts[0, rows] = own.numpy()
-        parts[1, rows] = (own - torch.logaddexp(total, own)).numpy()
-        parts[2, rows] = _better(open_scores, which, own)
-        best[rows] = torch.where(highest[which] > own, leading[which], NO_BETTER).numpy()
-    return _OneEnd(parts[0], parts[1], parts[2], best)
+        known = graph.answers(heads, relations)
+        scores[torch.from_numpy(known.rows), torch.from_numpy(known.values.astype(np.int64))] = -torch.inf
+        yield _Chunk(rows, which, tails, own, scores)
 
 
-def _better(scores: Tensor, which: Tensor, own: Tensor) -> np.ndarray:
-    """How many of the scores [B, N] of its query are above each fact's own [A]."""
-    order = torch.sort(scores, 1).values  # queries with many facts are searched, not compared
-    above = torch.searchsorted(order[which], own[:, None], right=True).squeeze(1)
-    below = torch.searchsorted(order[which], own[:, None]).squeeze(1)
-    return (scores.shape[1] - above + (above - below) / 2).numpy()
+def _among_their_kind(
+    graph: KnowledgeGraph, kinds: Kinds, model: LinkPredictor, encoded: Any, facts: np.ndarray
+) -> np.ndarray:
+    """[3, F]: scores of facts, log-probabilities among the unknown tails of their kind, logs of how many are better."""
+    result = np.empty((3, len(facts)), np.float32)
+    for chunk in _scored(graph, model, encoded, facts):
+        result[0, chunk.rows] = chunk.own.numpy()
+        of_tail = kinds.of_entity[facts[chunk.rows, TAIL]]
+        for kind in np.unique(of_tail):
+            members = torch.from_numpy(np.flatnonzero(kinds.of_entity == kind))
+            for mine in _blocks(np.flatnonzero(of_tail == kind), len(members)):
+                own = chunk.own[mine, None]
+                others = chunk.open[chunk.query[mine, None], members]  # [A, C]
+                others[members == chunk.tails[mine, None]] = -torch.inf  # a fact does not count against itself
+                total = torch.logaddexp(others.logsumexp(1, keepdim=True), own)
+                rows = chunk.rows[mine.numpy()]
+                result[1, rows] = (own - total).squeeze(1).numpy()
+                result[2, rows] = _better(others, own)
+    result[2] = np.log1p(result[2])
+    return result
+
+
+def _expected(
+    graph: KnowledgeGraph, model: LinkPredictor, encoded: Any, facts: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The ranks of the tails of known facts [F] among all entities, and the best unknown ones, NO_BETTER if none is."""
+    ranks, best = np.empty(len(facts), np.float32), np.empty(len(facts), np.int64)
+    for chunk in _scored(graph, model, encoded, facts):
+        highest, leading = (part[chunk.query] for part in chunk.open.max(1))
+        best[chunk.rows] = torch.where(highest > chunk.own, leading, NO_BETTER).numpy()
+        for mine in _blocks(np.arange(len(chunk.rows)), graph.num_entities):
+            ranks[chunk.rows[mine.numpy()]] = 1 + _better(chunk.open[chunk.query[mine]], chunk.own[mine, None])
+    return ranks, best
+
+
+def _blocks(rows: np.ndarray, width: int) -> list[Tensor]:
+    """Rows some at a time, as many as can be compared with `width` others each."""
+    step = max(1, SCORES_AT_ONCE // width)
+    return [torch.from_numpy(rows[first : first + step]) for first in range(0, len(rows), step)]
+
+
+def _better(others: Tensor, own: Tensor) -> np.ndarray:
+    """How many of the others [A, C] score higher than own [A, 1]; ties count half."""
+    higher: np.ndarray = ((others > own).sum(1) + 0.5 * (others == own).sum(1)).numpy()
+    return higher
 
 
 def _chunks(facts: np.ndarray, width: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]:
     """Facts by query, some at a time: their rows, the heads and relations of the queries, and the query of each."""
-    pairs, query = np.unique(facts[:, :2], axis=0, return_inverse=True)
+    pairs, query = np.unique(facts[:, [RELATION, HEAD]], axis=0, return_inverse=True)
     query = query.reshape(-1)
     order = np.argsort(query, kind="stable")
     ends = np.searchsorted(query[order], np.arange(len(pairs) + 1))
@@ -277,7 +317,7 @@ def _chunks(facts: np.ndarray, width: int) -> Iterator[tuple[np.ndarray, np.ndar
         last = int(np.searchsorted(ends, ends[first] + limit, side="right")) - 1
         last = min(max(last, first + 1), first + limit, len(pairs))
         rows = order[ends[first] : ends[last]]
-        yield rows, pairs[first:last, 0].copy(), pairs[first:last, 1].copy(), query[rows] - first
+        yield rows, pairs[first:last, 1].copy(), pairs[first:last, 0].copy(), query[rows] - first
         first = last
 
 
@@ -294,74 +334,26 @@ def _relation_score(model: LinkPredictor, encoded: Any, facts: np.ndarray) -> np
     return result
 
 
-class _Judge(nn.Module):
-    """Log-odds from features [B, K] and relations [B]."""
-
-    def __init__(self, figures: int, relations: int, random: torch.Generator) -> None:
-        super().__init__()
-        self.relation = nn.Embedding(relations, RELATION_WIDTH)
-        self.layers = nn.Sequential(
-            nn.Linear(figures + RELATION_WIDTH, WIDTH),
-            nn.ReLU(),
-            nn.Linear(WIDTH, WIDTH),
-            nn.ReLU(),
-            nn.Linear(WIDTH, 1),
-        )
-        with torch.no_grad():
-            for parameter in self.parameters():
-                bound = 0.1 if parameter.ndim < 2 else parameter.shape[1] ** -0.5
-                parameter.uniform_(-bound, bound, generator=random)
-
-    def forward(self, figures: Tensor, relations: Tensor) -> Tensor:
-        """[B]."""
-        result: Tensor = self.layers(torch.cat([figures, self.relation(relations)], 1)).squeeze(1)
-        return result
-
-
 def _judged(graph: KnowledgeGraph, folds: list[_Fold], seed: int) -> np.ndarray:
-    """Log-odds [E]: every fold by a network trained on the others (on itself, if it is the only one)."""
-    log_odds = np.empty(len(graph), np.float32)
-    for half in (0, 1) if len(folds) > 1 else (0,):
-        judged = folds[half::2] if len(folds) > 1 else folds
-        learnt = folds[1 - half :: 2] if len(folds) > 1 else folds
-        rng = generator(seed, "judge", half)
-        chosen = []
-        for fold in learnt:  # as many true facts as false ones
-            picked = rng.permutation(len(fold.rows))[: len(fold.false_relations)]
-            chosen.append((fold.figures[picked], fold.relations[picked]))
-        true, true_relations = (np.concatenate(parts) for parts in zip(*chosen, strict=True))
-        false = np.concatenate([fold.false_figures for fold in learnt])
-        figures, relations = np.concatenate([true, false]), [true_relations, *(f.false_relations for f in learnt)]
-        labels = np.repeat([1.0, 0.0], [len(true), len(false)]).astype(np.float32)
-        judge = _Standardised(figures)
-        model = _train(judge(figures), np.concatenate(relations), labels, graph.num_relations, seed + half)
-        for fold in judged:
-            with torch.no_grad():
-                log_odds[fold.rows] = model(judge(fold.figures), torch.from_numpy(fold.relations)).numpy()
+    """Log-odds [E]: every fold by networks trained on others."""
+    log_odds = np.zeros(len(graph), np.float32)
+    groups = min(GROUPS, len(folds))
+    for group in range(groups):
+        learnt = [fold for number, fold in enumerate(folds) if number % groups != group]
+        rng = generator(seed, "judge", group)
+        picked = [rng.permutation(len(fold.rows))[: TRUE_TO_FALSE * len(fold.false_relations)] for fold in learnt]
+        true = [fold.figures[some] for fold, some in zip(learnt, picked, strict=True)]
+        relations = [fold.relations[some] for fold, some in zip(learnt, picked, strict=True)]
+        figures = np.concatenate([*true, *(fold.false_figures for fold in learnt)])
+        relations += [fold.false_relations for fold in learnt]
+        labels = (np.arange(len(figures)) < sum(map(len, true))).astype(np.float32)
+        standard = Standardised(figures)
+        inputs, kinds = standard(figures), np.concatenate(relations)
+        for start in range(JUDGES):
+            random = torch_generator(seed, "judge", group, start)
+            model = train_judge(inputs, kinds, labels, graph.num_relations, random)
+            for fold in folds[group::groups]:
+                with torch.no_grad():
+                    found = model(standard(fold.figures), torch.from_numpy(fold.relations))
+                log_odds[fold.rows] += found.numpy() / JUDGES
     return log_odds
-
-
-class _Standardised:
-    """Standardise features, with outliers clipped."""
-
-    def __init__(self, figures: np.ndarray) -> None:
-        self.mean, self.deviation = figures.mean(0), figures.std(0) + 1e-6
-
-    def __call__(self, figures: np.ndarray) -> Tensor:
-        return torch.from_numpy(np.clip((figures - self.mean) / self.deviation, -6, 6).astype(np.float32))
-
-
-def _train(figures: Tensor, relations: np.ndarray, labels: np.ndarray, num_relations: int, seed: int) -> _Judge:
-    random = torch_generator(seed, "judge")
-    model = _Judge(figures.shape[1], num_relations, random)
-    kinds, targets = torch.from_numpy(relations), torch.from_numpy(labels)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3, weight_decay=0.02)
-    for _ in range(EPOCHS):
-        order = torch.randperm(len(targets), generator=random)
-        for first in range(0, len(order), 256):
-            rows = order[first : first + 256]
-            loss = nn.functional.binary_cross_entropy_with_logits(model(figures[rows], kinds[rows]), targets[rows])
-            optimizer.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
-            optimizer.step()
-    return model.eval()

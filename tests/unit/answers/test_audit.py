@@ -4,12 +4,15 @@ import re
 
 import numpy as np
 import pytest
+import torch
 
 from anykg.answers.audit import audit
-from anykg.answers.plausibility import corrupted
+from anykg.answers.plausibility import _among_their_kind, corrupted
 from anykg.errors import DataError, SettingError
 from anykg.graph.graph import KnowledgeGraph
 from anykg.graph.schema import entity_kinds
+from anykg.models.complex.complex import ComplExConfig
+from anykg.models.complex.fit import fit_complex
 from graphs import named
 
 
@@ -68,3 +71,26 @@ def test_settings_are_checked() -> None:
         audit(staff(), folds=1)
     with pytest.raises(DataError, match="at least 20 facts"):
         audit(named("a r b", "b r c"), folds=10)
+
+
+def test_a_fact_is_compared_with_unknown_ones_of_its_kind_and_not_with_itself() -> None:
+    graph = staff()
+    kinds = entity_kinds(graph)
+    model = fit_complex(graph, config=ComplExConfig(rank=4, epochs=3))
+    encoded = model.encode(graph)
+    false = corrupted(graph, graph.triplets[::7], kinds, np.random.default_rng(0))[0]
+    facts = np.concatenate([graph.triplets[::5].astype(np.int64), false])
+    found = _among_their_kind(graph, kinds, model, encoded, facts)
+    for (head, relation, tail), score, relative, better in zip(facts, *found, strict=True):
+        others = [
+            other
+            for other in range(graph.num_entities)
+            if kinds.of_entity[other] == kinds.of_entity[tail]
+            and not (other == tail or graph.contains(np.array([head, relation, other])))
+        ]
+        scores = model.score_triplets(encoded, torch.tensor([[head, relation, e] for e in [tail, *others]]))
+        assert score == pytest.approx(float(scores[0]), abs=1e-5)
+        assert relative == pytest.approx(float(scores[0] - scores.logsumexp(0)), abs=1e-4)
+        assert better == pytest.approx(np.log1p(float((scores[1:] > scores[0]).sum())))
+    known = _among_their_kind(graph.union(graph.with_triplets(false[:1])), kinds, model, encoded, false[:1])
+    assert np.allclose(known[:, 0], found[:, len(graph.triplets[::5])]), "known or not, it is the same"
