@@ -187,8 +187,8 @@ class Mixture(LinkPredictor):
         for model in self.models:
             if isinstance(model, Rulebook) and not model.fitted and not model.mines(graph):
                 return (
-                    f"The graph has more than {model.config.largest:,} facts, so it is not mined for rules; `anykg fit` "
-                    "mines a sample of the facts."
+                    f"The graph has more than {model.config.largest:,} facts, so it is not mined for rules; "
+                    "`anykg fit` mines a sample of the facts."
                 )
         return None
 
