@@ -279,10 +279,10 @@ class Mixture(LinkPredictor):
     def edge_relevance(self, graph: KnowledgeGraph, triplet: Tensor) -> Tensor | None:
         """That of the first component that has one, by its weight: the others do not pass messages."""
         weights = self._graph_weights(graph)[triplet[1]]
-        for weight, model in zip(weights, self.models, strict=True):
-            relevance = model.edge_relevance(graph, triplet)
+        for weight, model in zip(weights.tolist(), self.models, strict=True):
+            relevance: Tensor | None = model.edge_relevance(graph, triplet)
             if relevance is not None:
-                return weight * relevance
+                return relevance * weight
         return None
 
     def _graph_weights(self, graph: KnowledgeGraph) -> Tensor:

@@ -187,13 +187,14 @@ class Rulebook(LinkPredictor):
         self, kernel: Callable[..., None], encoded: EncodedRules, asked: np.ndarray, out: np.ndarray, chunk: int
     ) -> None:
         """Fill `out` with -log P(no rule holds), one chunk of rows per task; without rules it stays as it is."""
-        if encoded.index is None:
+        index = encoded.index
+        if index is None:
             return
         settings = (self.config.decay, TIE_BREAK, TIE_BREAK)
 
         def run(first: int) -> None:
             rows = slice(first, first + chunk)
-            kernel(*encoded.index, asked[rows], settings, out[rows])
+            kernel(*index, asked[rows], settings, out[rows])
 
         with ThreadPoolExecutor(numba.config.NUMBA_NUM_THREADS) as pool:
             list(pool.map(run, range(0, len(asked), chunk)))

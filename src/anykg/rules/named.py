@@ -273,7 +273,8 @@ def most_for_each(sizes: np.ndarray, total: int, most: int) -> int:
     """
     number = np.arange(1, min(most, int(sizes.max(initial=1))) + 1)
     taken = np.minimum(sizes[:, None], number).sum(0)
-    return int(number[max(np.searchsorted(taken, total, side="right") - 1, 0)])
+    fitting = int(np.searchsorted(taken, total, side="right"))
+    return int(number[max(fitting - 1, 0)])
 
 
 def _pool() -> ThreadPoolExecutor:

@@ -180,7 +180,8 @@ def _combined(tally: Tally, entity: int, decay: float, tiny: float) -> float:
         total -= weight * np.log1p(-tally.best[entity, number])
         weight *= decay
     tally.fired[entity] = 0
-    return total + tiny * tally.rest[entity] / (1 + tally.rest[entity])
+    total += tiny * tally.rest[entity] / (1 + tally.rest[entity])
+    return total
 
 
 @njit(cache=True, nogil=True)
