@@ -280,9 +280,9 @@ class Mixture(LinkPredictor):
         """That of the first component that has one, by its weight: the others do not pass messages."""
         weights = self._graph_weights(graph)[triplet[1]]
         for weight, model in zip(weights.tolist(), self.models, strict=True):
-            relevance: Tensor | None = model.edge_relevance(graph, triplet)
+            relevance = model.edge_relevance(graph, triplet)
             if relevance is not None:
-                return relevance * weight
+                return torch.mul(relevance, weight)
         return None
 
     def _graph_weights(self, graph: KnowledgeGraph) -> Tensor:

@@ -177,11 +177,11 @@ def _combined(tally: Tally, entity: int, decay: float, tiny: float) -> float:
     """-log P(no rule holds) for a candidate for which rules fired; its count is cleared."""
     weight, total = 1.0, 0.0
     for number in range(min(tally.fired[entity], BEST)):
-        total -= weight * np.log1p(-tally.best[entity, number])
+        total -= weight * float(np.log1p(-tally.best[entity, number]))
         weight *= decay
     tally.fired[entity] = 0
-    total += tiny * tally.rest[entity] / (1 + tally.rest[entity])
-    return total
+    rest: float = tally.rest[entity]
+    return total + tiny * rest / (1 + rest)
 
 
 @njit(cache=True, nogil=True)
