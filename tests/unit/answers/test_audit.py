@@ -44,7 +44,7 @@ def test_planted_errors_come_first_with_a_reason() -> None:
         for row in right.to_polars().to_dicts()
     ]
     graph = clean.without(np.array(ids)).union(wrong)
-    result = audit(graph, minutes=0.15)
+    result = audit(graph, epochs=40)
     found = result.to_polars().to_dicts()
     planted = {tuple(row) for row in wrong.to_polars().iter_rows()}
     assert planted == {(row["head"], row["relation"], row["tail"]) for row in found[:3]}
