@@ -226,5 +226,5 @@ def test_commands(source: Path) -> None:
     target = source.with_suffix(".anykg")
     assert "Packed 2 facts, 3 entities" in run("data", "pack", str(source), "-o", str(target))
     assert "sections are as they were written" in run("data", "verify", str(target))
-    assert "0 copies" in run("cache")
-    assert "Removed 0 copies" in run("cache", "clear")
+    assert "0 files" in run("cache")
+    assert "Removed 0 files" in run("cache", "clear")

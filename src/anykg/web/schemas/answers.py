@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from anykg.web.schemas.base import Fact, Given, Named, Result, Shape, Strict
+from anykg.web.schemas.base import THREE, Fact, Given, Named, Result, Shape, Strict
 
 
 class Ask(Strict):
@@ -59,7 +59,7 @@ class Answers(Result):
 class Facts(Strict):
     """Facts to score."""
 
-    facts: Annotated[list[tuple[Given, Given, Given]], Field(min_length=1, max_length=200)]
+    facts: Annotated[list[Annotated[list[Given], THREE]], Field(min_length=1, max_length=200)]
 
 
 class Ask3(Strict):

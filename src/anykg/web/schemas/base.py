@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 Text = Annotated[str, StringConstraints(max_length=4000)]
 Given = Annotated[str, StringConstraints(min_length=1, max_length=4000)]
+THREE = Field(min_length=3, max_length=3)
+"""Of a list: head, relation and tail."""
 
 
 class Shape(BaseModel):

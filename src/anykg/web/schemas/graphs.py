@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from anykg.web.schemas.base import Given, Named, Shape, Strict
+from anykg.web.schemas.base import THREE, Given, Named, Shape, Strict
 
 
 class GraphSummary(Shape):
@@ -139,5 +139,5 @@ class Upload(Shape):
     facts: int
     entities: int
     relations: int
-    first: list[tuple[str, str, str]]
+    first: list[Annotated[list[str], THREE]]
     sentence: str
