@@ -52,13 +52,21 @@ class RulebookConfig(Mining):
     sizes: tuple[int, ...] = ()
     """Numbers of path rules, constant rules and bytes of names, of a fitted rulebook."""
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "sizes", tuple(self.sizes))  # a list in JSON
+
+
+Index = tuple[Adjacency, Items, Rules]
+"""The facts of a graph and the rules that apply to it, as kernels read them."""
+
 
 @dataclass(frozen=True, eq=False)
 class EncodedRules:
     """A graph with the rules that apply to it."""
 
     graph: KnowledgeGraph
-    index: tuple[Adjacency, Items, Rules] | None
+    index: Index | None
     """None if the graph is too large to be mined."""
 
     @property
@@ -158,11 +166,9 @@ class Rulebook(LinkPredictor):
         return Rulebook(replace(self.config, largest=0)).eval()  # parts of the graph are not mined either
 
     def encode(self, graph: KnowledgeGraph, seed: int = 0) -> EncodedRules:
-        if not self.fitted and not self.mines(graph):
-            return EncodedRules(graph, None)
-        rules, adjacent = self.rules(graph, seed), adjacency(graph)
-        items = item_index(graph, adjacent)
-        return EncodedRules(graph, (adjacent, items, _bind(rules, items, graph, self.config.prior)))
+        if self.fitted:
+            return EncodedRules(graph, _index(graph, self.rules(graph), self.config.prior))
+        return EncodedRules(graph, graph.derive(_mined, self.config, seed) if self.mines(graph) else None)
 
     def score_tails(
         self, encoded: EncodedRules, heads: Tensor, relations: Tensor, candidates: Tensor | None = None
@@ -214,6 +220,17 @@ def fit_rulebook(
 ) -> Rulebook:
     """Mine the rules of a graph for about `seconds` and keep them with their names."""
     return Rulebook.of(mine_named(graph, config, seconds=seconds, seed=seed, progress=progress), graph, config)
+
+
+def _mined(graph: KnowledgeGraph, config: RulebookConfig, seed: int) -> Index:
+    """The index of the rules that are mined on a graph."""
+    return _index(graph, kept_rules(graph, config, seed), config.prior)
+
+
+def _index(graph: KnowledgeGraph, rules: NamedRules, prior: float) -> Index:
+    adjacent = adjacency(graph)
+    items = item_index(graph, adjacent)
+    return adjacent, items, _bind(rules, items, graph, prior)
 
 
 def _bind(found: NamedRules, items: Items, graph: KnowledgeGraph, prior: float) -> Rules:

@@ -121,3 +121,11 @@ def test_a_model_without_weights_for_rules_says_so() -> None:
         load_model("anykg-small+rules")
     with pytest.raises(CheckpointError, match="no weights for mixing it with rules"):
         load_model("popularity+rules")
+
+
+def test_a_graph_is_mined_once_for_all_questions(model: Mixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, mined = random_graph(40, 4, 200), []
+    monkeypatch.setattr(rulebook, "kept_rules", lambda *args: mined.append(1) or kept_rules(*args))
+    for head in graph.entities.names[:3]:
+        predict(graph, head=head, relation=graph.relations[0], model=model)
+    assert len(mined) == 1
