@@ -15,6 +15,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 
 import numba
 import numpy as np
@@ -30,7 +32,7 @@ from anykg.progress import Progress
 from anykg.rules.kept import kept_rules
 from anykg.rules.kernels.items import Items, item_index
 from anykg.rules.kernels.joins import NONE, Adjacency, adjacency
-from anykg.rules.kernels.named_queries import Rules, score_queries, score_triplets
+from anykg.rules.kernels.named_queries import PathOrder, Rules, score_pairs, score_queries, score_triplets
 from anykg.rules.named import Mining, NamedRules, empty_rules, mine_named
 
 CHUNK = 32
@@ -79,6 +81,16 @@ class EncodedRules:
         """R."""
         return self.graph.num_relations
 
+    @cached_property
+    def by_body(self) -> PathOrder:
+        """The path rules for questions about relations."""
+        assert self.index is not None
+        rules = self.index[2]
+        offsets = rules.path_offsets[: self.num_relations + 1]
+        bodies = rules.bodies[: offsets[-1]]
+        order = np.lexsort((bodies[:, 2], bodies[:, 1], bodies[:, 0]))
+        return PathOrder(order, np.repeat(np.arange(self.num_relations), np.diff(offsets))[order])
+
 
 class Rulebook(LinkPredictor):
     """Noisy-or over the best rules."""
@@ -102,6 +114,7 @@ class Rulebook(LinkPredictor):
         self.register_buffer("constants", torch.zeros(constants, 4, dtype=torch.int32))
         self.register_buffer("constant_counts", torch.zeros(constants, 2, dtype=torch.int64))
         self.register_buffer("names", torch.zeros(names, dtype=torch.uint8))
+        self._bound: tuple[Vocabulary, Vocabulary, NamedRules] | None = None
 
     @classmethod
     def of(cls, rules: NamedRules, graph: KnowledgeGraph, config: RulebookConfig = RulebookConfig()) -> Rulebook:  # noqa: B008
@@ -130,6 +143,12 @@ class Rulebook(LinkPredictor):
         """The rules that apply to a graph, in its ids: those of its own whose names the graph has, or newly mined."""
         if not self.fitted:
             return kept_rules(graph, self.config, seed) if self.mines(graph) else empty_rules()
+        if self._bound is None or self._bound[0] is not graph.entities or self._bound[1] is not graph.relations:
+            self._bound = graph.entities, graph.relations, self._in_ids(graph)
+        return self._bound[2]
+
+    def _in_ids(self, graph: KnowledgeGraph) -> NamedRules:
+        """The rules whose names a graph has, in its ids."""
         relations, entities = _unpacked(self.names.numpy())
         relation_ids, entity_ids = _ids(graph.relations, relations), _ids(graph.entities, entities)
         kinds = np.concatenate([relation_ids, np.where(relation_ids == NONE, NONE, relation_ids + graph.num_relations)])
@@ -176,7 +195,7 @@ class Rulebook(LinkPredictor):
         queries = np.stack([heads.cpu().numpy(), relations.cpu().numpy()], axis=1).astype(np.int64)
         unique, row = np.unique(queries, axis=0, return_inverse=True)
         evidence = np.zeros((len(unique), encoded.num_entities), np.float32)
-        self._fill(score_queries, encoded, unique, evidence, CHUNK)
+        self._fill(score_queries, encoded.index, unique, evidence, CHUNK)
         scores, index = torch.from_numpy(evidence), torch.from_numpy(row.reshape(-1))
         if candidates is None:
             return _log_odds(scores)[index].to(heads.device)
@@ -184,16 +203,24 @@ class Rulebook(LinkPredictor):
 
     def score_triplets(self, encoded: EncodedRules, triplets: Tensor) -> Tensor:
         evidence = np.zeros(len(triplets), np.float32)
-        chunk = max(CHUNK, encoded.num_entities // 64)  # buffers of N entries are cleared for each
-        chunk = min(chunk, max(1, -(-len(triplets) // numba.config.NUMBA_NUM_THREADS)))
-        self._fill(score_triplets, encoded, triplets.cpu().numpy().astype(np.int64), evidence, chunk)
+        asked = triplets.cpu().numpy().astype(np.int64)
+        self._fill(score_triplets, encoded.index, asked, evidence, _chunk(encoded, len(asked)))
         return _log_odds(torch.from_numpy(evidence)).to(triplets.device)
 
+    def score_relations(
+        self, encoded: EncodedRules, heads: Tensor, tails: Tensor, candidates: Tensor | None = None
+    ) -> Tensor:
+        pairs = np.stack([heads.cpu().numpy(), tails.cpu().numpy()], axis=1).astype(np.int64)
+        evidence = np.zeros((len(pairs), encoded.num_relations), np.float32)
+        index = encoded.index and (*encoded.index, encoded.by_body)
+        self._fill(score_pairs, index, pairs, evidence, _chunk(encoded, len(pairs)))
+        scores = _log_odds(torch.from_numpy(evidence)).to(heads.device)
+        return scores if candidates is None else scores.gather(1, candidates)
+
     def _fill(
-        self, kernel: Callable[..., None], encoded: EncodedRules, asked: np.ndarray, out: np.ndarray, chunk: int
+        self, kernel: Callable[..., None], index: tuple[Any, ...] | None, asked: np.ndarray, out: np.ndarray, chunk: int
     ) -> None:
         """Fill `out` with -log P(no rule holds), one chunk of rows per task; without rules it stays as it is."""
-        index = encoded.index
         if index is None:
             return
         settings = (self.config.decay, TIE_BREAK, TIE_BREAK)
@@ -204,6 +231,12 @@ class Rulebook(LinkPredictor):
 
         with ThreadPoolExecutor(numba.config.NUMBA_NUM_THREADS) as pool:
             list(pool.map(run, range(0, len(asked), chunk)))
+
+
+def _chunk(encoded: EncodedRules, rows: int) -> int:
+    """Rows per task, of kernels that clear buffers of N entries for each task."""
+    chunk = max(CHUNK, encoded.num_entities // 64)
+    return min(chunk, max(1, -(-rows // numba.config.NUMBA_NUM_THREADS)))
 
 
 def _log_odds(evidence: Tensor) -> Tensor:

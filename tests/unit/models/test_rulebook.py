@@ -68,6 +68,20 @@ def test_a_triplet_scores_as_among_all_candidates() -> None:
     torch.testing.assert_close(model.score_triplets(encoded, triplets), rows.gather(1, triplets[:, 2:])[:, 0])
 
 
+@pytest.mark.parametrize("seed", range(3))
+@torch.no_grad()
+def test_a_relation_scores_as_the_triplet_it_makes(seed: int) -> None:
+    graph = random_graph(30, 4, 200, seed)
+    model = Rulebook().eval()
+    encoded = model.encode(graph)
+    pairs = torch.cartesian_prod(torch.arange(30), torch.arange(30))  # facts and loops among them
+    scores = model.score_relations(encoded, pairs[:, 0], pairs[:, 1])
+    triplets = torch.stack([pairs[:, 0].repeat(4), torch.arange(4).repeat_interleave(900), pairs[:, 1].repeat(4)], 1)
+    torch.testing.assert_close(scores, model.score_triplets(encoded, triplets).view(4, 900).T)
+    some = torch.tensor([[3, 1]]).expand(900, -1)
+    torch.testing.assert_close(model.score_relations(encoded, *pairs.T, some), scores[:, [3, 1]])
+
+
 def test_counts_are_exact_on_small_graphs() -> None:
     graph = random_graph(20, 3, 120, 0)
     rules = mine_named(graph, Mining(length=2, constants=False, min_confidence=0))

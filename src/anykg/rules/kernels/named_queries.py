@@ -42,8 +42,15 @@ class Rules(NamedTuple):
     prior: float
 
 
+class PathOrder(NamedTuple):
+    """The path rules with a head relation below R, sorted by body: questions for a relation try each body once."""
+
+    rules: np.ndarray  # int64 [P']: positions in `Rules.bodies`
+    relations: np.ndarray  # int64 [P']: their head relations
+
+
 class Tally(NamedTuple):
-    """The rules that fired for every candidate of one query."""
+    """The rules that fired for every candidate of one query; candidates are entities, or relations."""
 
     best: np.ndarray  # float32 [N, BEST]: confidences, falling
     fired: np.ndarray  # int32 [N]: rules that fired
@@ -237,3 +244,110 @@ def score_triplets(
         out[row] = popular * (last - first - known) / (heads + rules.prior)
         if tally.size[0]:
             out[row] += _combined(tally, tail, decay, tiny)
+
+
+# -- relations --------------------------------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def _reaches(adjacent: Adjacency, tail: int, relation: int, tick: int, buffers: Scratch) -> bool:
+    """Whether a third step of `relation` leads to the tail from an entity that `step_two` marked with `tick`."""
+    low, high = range_of(adjacent, tail, turned(relation, (len(adjacent.start_offsets) - 1) // 2))
+    for at in range(low, high):
+        middle = adjacent.tails[at]
+        if middle != tail and buffers.mark[middle] == tick and buffers.before[middle] != tail:
+            return True
+    return False
+
+
+@njit(cache=True, nogil=True)
+def _fire_relation_paths(
+    adjacent: Adjacency, rules: Rules, paths: PathOrder, head: int, tail: int, buffers: Scratch, tally: Tally, query: int
+) -> None:
+    one, two, three = -2, -2, -2
+    count_one, hit, hit_one, hit_two = 0, False, False, False
+    for position in range(len(paths.rules)):
+        rule = paths.rules[position]
+        body = rules.bodies[rule]
+        if body[0] != one:
+            one, two, three = body[0], -2, -2
+            count_one, hit_one = step_one(adjacent, head, one, buffers), False
+            for i in range(count_one):
+                hit_one = hit_one or buffers.first[i] == tail
+        if count_one == 0:
+            continue
+        if body[1] != two:
+            two, three = body[1], -2
+            if two != NONE:
+                step_two(adjacent, head, count_one, two, buffers)
+                hit_two = buffers.mark[tail] == buffers.tick[0]
+        if body[2] != three:
+            three = body[2]
+            if two == NONE:
+                hit = hit_one
+            elif three == NONE:
+                hit = hit_two
+            else:
+                hit = _reaches(adjacent, tail, three, buffers.tick[0], buffers)
+        if hit:
+            relation = paths.relations[position]
+            _fire(tally, relation, rules.path_support[rule], rules.path_partial[rule], rules.prior, query, NONE)
+
+
+@njit(cache=True, nogil=True)
+def _fire_relation_items(
+    adjacent: Adjacency, items: Items, rules: Rules, head: int, tail: int, tally: Tally, query: int
+) -> None:
+    kinds = len(rules.path_offsets) - 1
+    # Attributes of the head imply (relation, tail).
+    for at in range(items.entity_offsets[head], items.entity_offsets[head + 1]):
+        body = items.of_entity[at]
+        size = items.item_offsets[body + 1] - items.item_offsets[body]
+        for rule in range(rules.by_body[body], rules.by_body[body + 1]):
+            item = rules.heads[rule]
+            if items.tail[item] == tail and items.relation[item] < kinds // 2:
+                _fire(tally, items.relation[item], rules.support[rule], size, rules.prior, query, NONE)
+    # Attributes of the tail imply (inverse relation, head).
+    for at in range(items.entity_offsets[tail], items.entity_offsets[tail + 1]):
+        body = items.of_entity[at]
+        size = items.item_offsets[body + 1] - items.item_offsets[body]
+        for rule in range(rules.by_body[body], rules.by_body[body + 1]):
+            item = rules.heads[rule]
+            if items.tail[item] == head and items.relation[item] >= kinds // 2:
+                relation = items.relation[item] - kinds // 2
+                _fire(tally, relation, rules.support[rule], size, rules.prior, query, NONE)
+
+
+@njit(cache=True, nogil=True)
+def score_pairs(
+    adjacent: Adjacency,
+    items: Items,
+    rules: Rules,
+    paths: PathOrder,
+    pairs: np.ndarray,
+    settings: tuple[float, float, float],
+    out: np.ndarray,
+) -> None:
+    """Fill out [B, R], zeros, with the scores of (head, ?, tail) for pairs [B, 2], as `score_triplets`."""
+    decay, tiny, popular = settings
+    num_entities, num_relations = len(adjacent.offsets) - 1, out.shape[1]
+    buffers, tally = scratch(num_entities), _tally(num_relations)
+    for row in range(len(pairs)):
+        head, tail, query = pairs[row, 0], pairs[row, 1], row + 1
+        tally.size[0] = 0
+        for at in range(adjacent.offsets[tail], adjacent.offsets[tail + 1]):
+            relation = adjacent.relations[at] - num_relations
+            if relation >= 0:
+                out[row, relation] += 1
+                if adjacent.tails[at] == head:
+                    tally.known[relation] = query
+                    out[row, relation] -= 1
+        for relation in range(num_relations):
+            heads = adjacent.start_offsets[relation + 1] - adjacent.start_offsets[relation]
+            out[row, relation] *= popular / (heads + rules.prior)
+        if head != tail:
+            _fire_relation_paths(adjacent, rules, paths, head, tail, buffers, tally, query)
+        _fire_relation_items(adjacent, items, rules, head, tail, tally, query)
+        for i in range(tally.size[0]):
+            relation = tally.touched[i]
+            out[row, relation] += _combined(tally, relation, decay, tiny)
