@@ -29,10 +29,10 @@ from anykg.graph.vocabulary import Vocabulary
 from anykg.models.base import LinkPredictor, Symmetry
 from anykg.models.recipe import Recipe
 from anykg.progress import Progress
+from anykg.rules.index import Index, SortedRules, by_body, rule_index, sort_rules
 from anykg.rules.kept import kept_rules
-from anykg.rules.kernels.items import Items, item_index
-from anykg.rules.kernels.joins import NONE, Adjacency, adjacency
-from anykg.rules.kernels.named_queries import PathOrder, Rules, score_pairs, score_queries, score_triplets
+from anykg.rules.kernels.joins import NONE
+from anykg.rules.kernels.named_queries import PathOrder, score_pairs, score_queries, score_triplets
 from anykg.rules.named import Mining, NamedRules, empty_rules, mine_named
 
 CHUNK = 32
@@ -59,10 +59,6 @@ class RulebookConfig(Mining):
         object.__setattr__(self, "sizes", tuple(self.sizes))  # a list in JSON
 
 
-Index = tuple[Adjacency, Items, Rules]
-"""The facts of a graph and the rules that apply to it, as kernels read them."""
-
-
 @dataclass(frozen=True, eq=False)
 class EncodedRules:
     """A graph with the rules that apply to it."""
@@ -85,11 +81,7 @@ class EncodedRules:
     def by_body(self) -> PathOrder:
         """The path rules for questions about relations."""
         assert self.index is not None
-        rules = self.index[2]
-        offsets = rules.path_offsets[: self.num_relations + 1]
-        bodies = rules.bodies[: offsets[-1]]
-        order = np.lexsort((bodies[:, 2], bodies[:, 1], bodies[:, 0]))
-        return PathOrder(order, np.repeat(np.arange(self.num_relations), np.diff(offsets))[order])
+        return by_body(self.index[2])
 
 
 class Rulebook(LinkPredictor):
@@ -114,7 +106,7 @@ class Rulebook(LinkPredictor):
         self.register_buffer("constants", torch.zeros(constants, 4, dtype=torch.int32))
         self.register_buffer("constant_counts", torch.zeros(constants, 2, dtype=torch.int64))
         self.register_buffer("names", torch.zeros(names, dtype=torch.uint8))
-        self._bound: tuple[Vocabulary, Vocabulary, NamedRules] | None = None
+        self._bound: tuple[Vocabulary, Vocabulary, SortedRules] | None = None
 
     @classmethod
     def of(cls, rules: NamedRules, graph: KnowledgeGraph, config: RulebookConfig = RulebookConfig()) -> Rulebook:  # noqa: B008
@@ -143,12 +135,6 @@ class Rulebook(LinkPredictor):
         """The rules that apply to a graph, in its ids: those of its own whose names the graph has, or newly mined."""
         if not self.fitted:
             return kept_rules(graph, self.config, seed) if self.mines(graph) else empty_rules()
-        if self._bound is None or self._bound[0] is not graph.entities or self._bound[1] is not graph.relations:
-            self._bound = graph.entities, graph.relations, self._in_ids(graph)
-        return self._bound[2]
-
-    def _in_ids(self, graph: KnowledgeGraph) -> NamedRules:
-        """The rules whose names a graph has, in its ids."""
         relations, entities = _unpacked(self.names.numpy())
         relation_ids, entity_ids = _ids(graph.relations, relations), _ids(graph.entities, entities)
         kinds = np.concatenate([relation_ids, np.where(relation_ids == NONE, NONE, relation_ids + graph.num_relations)])
@@ -186,8 +172,14 @@ class Rulebook(LinkPredictor):
 
     def encode(self, graph: KnowledgeGraph, seed: int = 0) -> EncodedRules:
         if self.fitted:
-            return EncodedRules(graph, _index(graph, self.rules(graph), self.config.prior))
+            return EncodedRules(graph, rule_index(graph, self._sorted(graph), self.config.prior))
         return EncodedRules(graph, graph.derive(_mined, self.config, seed) if self.mines(graph) else None)
+
+    def _sorted(self, graph: KnowledgeGraph) -> SortedRules:
+        """The rules of its own, in the ids of a graph; once for all graphs with the same vocabularies."""
+        if self._bound is None or self._bound[0] is not graph.entities or self._bound[1] is not graph.relations:
+            self._bound = graph.entities, graph.relations, sort_rules(self.rules(graph), graph.num_relations)
+        return self._bound[2]
 
     def score_tails(
         self, encoded: EncodedRules, heads: Tensor, relations: Tensor, candidates: Tensor | None = None
@@ -257,52 +249,7 @@ def fit_rulebook(
 
 def _mined(graph: KnowledgeGraph, config: RulebookConfig, seed: int) -> Index:
     """The index of the rules that are mined on a graph."""
-    return _index(graph, kept_rules(graph, config, seed), config.prior)
-
-
-def _index(graph: KnowledgeGraph, rules: NamedRules, prior: float) -> Index:
-    adjacent = adjacency(graph)
-    items = item_index(graph, adjacent)
-    return adjacent, items, _bind(rules, items, graph, prior)
-
-
-def _bind(found: NamedRules, items: Items, graph: KnowledgeGraph, prior: float) -> Rules:
-    """Rules in the order of queries: path rules for both directions, constant rules by body and by head."""
-    r, n = graph.num_relations, max(graph.num_entities, 1)
-    heads, bodies, counts = found.paths[:, 0], found.paths[:, 1:], found.path_counts.astype(np.float32)
-    order = np.lexsort((bodies[:, 2], bodies[:, 1], bodies[:, 0], heads))
-    kinds = 2 * r
-    attributes = len(items.relation) - kinds
-    keys = items.relation[:attributes].astype(np.int64) * n + items.tail[:attributes]
-    head, body = (_item(keys, found.constants[:, at], found.constants[:, at + 1], n, attributes) for at in (0, 2))
-    there = (head != NONE) & (body != NONE)
-    head, body, support = head[there], body[there], found.constant_counts[there, 0].astype(np.float32)
-    by_body = np.lexsort((head, body))
-    head, body, support = head[by_body], body[by_body], support[by_body]
-    by_head = np.argsort(head, kind="stable")
-    everything = np.arange(len(items.relation) + 1)
-    return Rules(
-        path_offsets=np.searchsorted(heads[order], np.arange(kinds + 1)),
-        bodies=np.ascontiguousarray(bodies[order]).astype(np.int32),
-        path_support=np.ascontiguousarray(counts[order, 0]),
-        path_partial=np.ascontiguousarray(counts[order, 2]),
-        by_body=np.searchsorted(body, everything),
-        heads=head.astype(np.int32),
-        support=support,
-        by_head=np.searchsorted(head[by_head], everything),
-        order=by_head,
-        body_of=body[by_head].astype(np.int32),
-        prior=float(prior),
-    )
-
-
-def _item(keys: np.ndarray, relations: np.ndarray, tails: np.ndarray, n: int, attributes: int) -> np.ndarray:
-    """Indices of attributes; NONE for one that no entity of the graph has."""
-    item_keys = relations.astype(np.int64) * n + tails
-    index = np.minimum(np.searchsorted(keys, item_keys), max(len(keys) - 1, 0))
-    position = np.where(keys[index] == item_keys, index, NONE) if len(keys) else np.full(len(item_keys), NONE)
-    result: np.ndarray = np.where(tails == NONE, attributes + relations, position)
-    return result
+    return rule_index(graph, sort_rules(kept_rules(graph, config, seed), graph.num_relations), config.prior)
 
 
 def _numbered(rows: np.ndarray, columns: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:

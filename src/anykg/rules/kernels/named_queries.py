@@ -262,7 +262,14 @@ def _reaches(adjacent: Adjacency, tail: int, relation: int, tick: int, buffers: 
 
 @njit(cache=True, nogil=True)
 def _fire_relation_paths(
-    adjacent: Adjacency, rules: Rules, paths: PathOrder, head: int, tail: int, buffers: Scratch, tally: Tally, query: int
+    adjacent: Adjacency,
+    rules: Rules,
+    paths: PathOrder,
+    head: int,
+    tail: int,
+    buffers: Scratch,
+    tally: Tally,
+    query: int,
 ) -> None:
     one, two, three = -2, -2, -2
     count_one, hit, hit_one, hit_two = 0, False, False, False
