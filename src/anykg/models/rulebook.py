@@ -227,8 +227,8 @@ class Rulebook(LinkPredictor):
 
 def _chunk(encoded: EncodedRules, rows: int) -> int:
     """Rows per task, of kernels that clear buffers of N entries for each task."""
-    chunk = max(CHUNK, encoded.num_entities // 64)
-    return min(chunk, max(1, -(-rows // numba.config.NUMBA_NUM_THREADS)))
+    workers: int = numba.config.NUMBA_NUM_THREADS
+    return min(max(CHUNK, encoded.num_entities // 64), max(1, -(-rows // workers)))
 
 
 def _log_odds(evidence: Tensor) -> Tensor:
