@@ -29,7 +29,7 @@ from anykg.graph.vocabulary import Vocabulary
 from anykg.models.base import LinkPredictor, Symmetry
 from anykg.models.recipe import Recipe
 from anykg.progress import Progress
-from anykg.rules.index import Index, SortedRules, by_body, rule_index, sort_rules
+from anykg.rules.index import Index, SortedRules, path_order, rule_index, sort_rules
 from anykg.rules.kept import kept_rules
 from anykg.rules.kernels.joins import NONE
 from anykg.rules.kernels.named_queries import PathOrder, score_pairs, score_queries, score_triplets
@@ -78,10 +78,10 @@ class EncodedRules:
         return self.graph.num_relations
 
     @cached_property
-    def by_body(self) -> PathOrder:
+    def path_order(self) -> PathOrder:
         """The path rules for questions about relations."""
         assert self.index is not None
-        return by_body(self.index[2])
+        return path_order(self.index[2])
 
 
 class Rulebook(LinkPredictor):
@@ -106,7 +106,7 @@ class Rulebook(LinkPredictor):
         self.register_buffer("constants", torch.zeros(constants, 4, dtype=torch.int32))
         self.register_buffer("constant_counts", torch.zeros(constants, 2, dtype=torch.int64))
         self.register_buffer("names", torch.zeros(names, dtype=torch.uint8))
-        self._bound: tuple[Vocabulary, Vocabulary, SortedRules] | None = None
+        self._last_sorted: tuple[Vocabulary, Vocabulary, SortedRules] | None = None
 
     @classmethod
     def of(cls, rules: NamedRules, graph: KnowledgeGraph, config: RulebookConfig = RulebookConfig()) -> Rulebook:  # noqa: B008
@@ -177,9 +177,11 @@ class Rulebook(LinkPredictor):
 
     def _sorted(self, graph: KnowledgeGraph) -> SortedRules:
         """The rules of its own, in the ids of a graph; once for all graphs with the same vocabularies."""
-        if self._bound is None or self._bound[0] is not graph.entities or self._bound[1] is not graph.relations:
-            self._bound = graph.entities, graph.relations, sort_rules(self.rules(graph), graph.num_relations)
-        return self._bound[2]
+        last = self._last_sorted  # read once: other threads may ask about other graphs
+        if last is None or last[0] is not graph.entities or last[1] is not graph.relations:
+            last = graph.entities, graph.relations, sort_rules(self.rules(graph), graph.num_relations)
+            self._last_sorted = last
+        return last[2]
 
     def score_tails(
         self, encoded: EncodedRules, heads: Tensor, relations: Tensor, candidates: Tensor | None = None
@@ -204,10 +206,10 @@ class Rulebook(LinkPredictor):
     ) -> Tensor:
         pairs = np.stack([heads.cpu().numpy(), tails.cpu().numpy()], axis=1).astype(np.int64)
         evidence = np.zeros((len(pairs), encoded.num_relations), np.float32)
-        index = encoded.index and (*encoded.index, encoded.by_body)
+        index = None if encoded.index is None else (*encoded.index, encoded.path_order)
         self._fill(score_pairs, index, pairs, evidence, _chunk(encoded, len(pairs)))
-        scores = _log_odds(torch.from_numpy(evidence)).to(heads.device)
-        return scores if candidates is None else scores.gather(1, candidates)
+        scores = torch.from_numpy(evidence)
+        return _log_odds(scores if candidates is None else scores.gather(1, candidates.cpu())).to(heads.device)
 
     def _fill(
         self, kernel: Callable[..., None], index: tuple[Any, ...] | None, asked: np.ndarray, out: np.ndarray, chunk: int

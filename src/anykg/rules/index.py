@@ -27,11 +27,11 @@ class SortedRules(NamedTuple):
     bodies: np.ndarray  # int32 [P, 3], sorted within a head relation
     path_support: np.ndarray  # float32 [P]
     path_partial: np.ndarray  # float32 [P]
-    attributes: np.ndarray  # int64 [U, 2]: those in constant rules, relation and tail; NONE, any tail, last
+    attributes: np.ndarray  # int64 [U, 2]: relation and tail of those in constant rules; any tail (NONE) last
     heads: np.ndarray  # int64 [Q]: attribute of the head of a constant rule
-    body_of: np.ndarray  # int64 [Q]: and of its body; rules are sorted by body, then head
+    constant_bodies: np.ndarray  # int64 [Q]: and of its body; rules are sorted by body, then head
     support: np.ndarray  # float32 [Q]
-    by_head: np.ndarray  # int64 [Q]: their order by head, then body
+    order: np.ndarray  # int64 [Q]: their order by head, then body
 
 
 def sort_rules(found: NamedRules, num_relations: int) -> SortedRules:
@@ -44,17 +44,17 @@ def sort_rules(found: NamedRules, num_relations: int) -> SortedRules:
     keys, number = np.unique(np.where(tails == NONE, named + relations, relations * span + tails), return_inverse=True)
     head, body = number.reshape(-1, 2).T
     attributes = np.where(keys < named, [keys // span, keys % span], [keys - named, np.full_like(keys, NONE)]).T
-    by_body = np.lexsort((head, body))
+    rising = np.lexsort((head, body))
     return SortedRules(
         path_offsets=np.searchsorted(heads[order], np.arange(2 * num_relations + 1)),
         bodies=np.ascontiguousarray(bodies[order]).astype(np.int32),
         path_support=np.ascontiguousarray(counts[order, 0]),
         path_partial=np.ascontiguousarray(counts[order, 2]),
         attributes=attributes,
-        heads=head[by_body],
-        body_of=body[by_body],
-        support=found.constant_counts[by_body, 0].astype(np.float32),
-        by_head=np.argsort(head[by_body], kind="stable"),
+        heads=head[rising],
+        constant_bodies=body[rising],
+        support=found.constant_counts[rising, 0].astype(np.float32),
+        order=np.argsort(head[rising], kind="stable"),
     )
 
 
@@ -63,10 +63,10 @@ def rule_index(graph: KnowledgeGraph, rules: SortedRules, prior: float) -> Index
     adjacent = adjacency(graph)
     items = item_index(graph, adjacent)
     number = _numbers(items, rules.attributes, graph)
-    head, body, support, by_head = number[rules.heads], number[rules.body_of], rules.support, rules.by_head
+    head, body, support, order = number[rules.heads], number[rules.constant_bodies], rules.support, rules.order
     keep = (head != NONE) & (body != NONE)
     if not keep.all():
-        by_head = (np.cumsum(keep) - 1)[by_head[keep[by_head]]]
+        order = (np.cumsum(keep) - 1)[order[keep[order]]]
         head, body, support = head[keep], body[keep], support[keep]
     everything = np.arange(len(items.relation) + 1)
     bound = Rules(
@@ -77,16 +77,16 @@ def rule_index(graph: KnowledgeGraph, rules: SortedRules, prior: float) -> Index
         by_body=np.searchsorted(body, everything),
         heads=head.astype(np.int32),
         support=support,
-        by_head=np.searchsorted(head[by_head], everything),
-        order=by_head,
-        body_of=body[by_head].astype(np.int32),
+        by_head=np.searchsorted(head[order], everything),
+        order=order,
+        body_of=body[order].astype(np.int32),
         prior=float(prior),
     )
     return adjacent, items, bound
 
 
 def _numbers(items: Items, attributes: np.ndarray, graph: KnowledgeGraph) -> np.ndarray:
-    """The items that attributes [U, 2] are, rising; NONE for one that no entity of the graph has."""
+    """The number [U] of the item that each attribute [U, 2] is, increasing; NONE if no entity has it."""
     n = max(graph.num_entities, 1)
     named = len(items.relation) - 2 * graph.num_relations
     keys = items.relation[:named].astype(np.int64) * n + items.tail[:named]
@@ -98,8 +98,8 @@ def _numbers(items: Items, attributes: np.ndarray, graph: KnowledgeGraph) -> np.
     return result
 
 
-def by_body(rules: Rules) -> PathOrder:
-    """The path rules for questions about relations."""
+def path_order(rules: Rules) -> PathOrder:
+    """Sort the path rules by body, for questions about relations."""
     num_relations = (len(rules.path_offsets) - 1) // 2
     offsets = rules.path_offsets[: num_relations + 1]
     bodies = rules.bodies[: offsets[-1]]

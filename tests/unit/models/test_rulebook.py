@@ -7,10 +7,11 @@ import pytest
 import torch
 
 from anykg.graph.graph import KnowledgeGraph
+from anykg.graph.vocabulary import Vocabulary
 from anykg.models.rulebook import Rulebook, RulebookConfig, fit_rulebook
 from anykg.models.store import load_model, save_description, save_weights
 from anykg.rules.kernels.joins import adjacency
-from anykg.rules.named import Mining, mine_named, most_for_each
+from anykg.rules.named import Mining, NamedRules, mine_named, most_for_each
 from graphs import named, random_graph
 
 
@@ -80,6 +81,46 @@ def test_a_relation_scores_as_the_triplet_it_makes(seed: int) -> None:
     torch.testing.assert_close(scores, model.score_triplets(encoded, triplets).view(4, 900).T)
     some = torch.tensor([[3, 1]]).expand(900, -1)
     torch.testing.assert_close(model.score_relations(encoded, *pairs.T, some), scores[:, [3, 1]])
+
+
+@torch.no_grad()
+def test_a_body_is_tried_from_its_first_step_on() -> None:
+    """Of two bodies with the same second step, the one whose first step leads elsewhere does not fire."""
+    graph = named("h a m", "m c t", "h b x", "t d h")
+    a, b, c, d = (graph.relations.index(name) for name in "abcd")
+    paths = np.array([[d, a, c, -1], [d, b, c, -1]], np.int32)
+    rules = NamedRules(paths, np.array([[8, 10, 10], [9, 10, 10]]), np.empty((0, 4), np.int32), np.empty((0, 2), int))
+    model = Rulebook.of(rules, graph)
+    encoded = model.encode(graph)
+    pair = torch.tensor([[graph.entities.index("h"), graph.entities.index("t")]])
+    triplet = torch.tensor([[pair[0, 0], d, pair[0, 1]]])
+    assert model.score_relations(encoded, *pair.T)[0, d] == model.score_triplets(encoded, triplet)[0]
+
+
+@torch.no_grad()
+def test_relations_without_facts_have_scores_without_a_prior() -> None:
+    graph = random_graph(20, 3, 60, 0)
+    wider = KnowledgeGraph(graph.triplets, graph.entities, Vocabulary("relation", [f"r{i}" for i in range(6)]))
+    model = Rulebook(RulebookConfig(prior=0)).eval()
+    encoded = model.encode(wider)
+    scores = model.score_relations(encoded, torch.arange(20), torch.arange(20).flip(0))
+    triplets = torch.stack([torch.arange(20), torch.full((20,), 5), torch.arange(20).flip(0)], 1)
+    assert scores.isfinite().all()
+    torch.testing.assert_close(scores[:, 5], model.score_triplets(encoded, triplets))
+
+
+@torch.no_grad()
+def test_rules_are_bound_anew_to_other_relations() -> None:
+    graph = random_graph(20, 3, 60, 0)
+    model = Rulebook.of(Rulebook().rules(graph), graph)
+    names = graph.relations.names.to_list()
+    moved = KnowledgeGraph(graph.triplets, graph.entities, Vocabulary("relation", names[1:] + names[:1]))
+    model.encode(graph)
+    asked = torch.arange(20), torch.zeros(20, dtype=torch.int64)
+    fresh = Rulebook.of(Rulebook().rules(graph), graph)
+    torch.testing.assert_close(
+        model.score_tails(model.encode(moved), *asked), fresh.score_tails(fresh.encode(moved), *asked)
+    )
 
 
 def test_counts_are_exact_on_small_graphs() -> None:

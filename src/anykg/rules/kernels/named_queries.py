@@ -241,7 +241,7 @@ def score_triplets(
         first, last = range_of(adjacent, tail, turned(relation, num_relations))
         known = 1 if tally.known[tail] == query else 0
         heads = adjacent.start_offsets[relation + 1] - adjacent.start_offsets[relation]
-        out[row] = popular * (last - first - known) / (heads + rules.prior)
+        out[row] = popular * (last - first - known) / (heads + rules.prior) if last > first else 0.0
         if tally.size[0]:
             out[row] += _combined(tally, tail, decay, tiny)
 
@@ -302,9 +302,7 @@ def _fire_relation_paths(
 
 
 @njit(cache=True, nogil=True)
-def _fire_relation_items(
-    adjacent: Adjacency, items: Items, rules: Rules, head: int, tail: int, tally: Tally, query: int
-) -> None:
+def _fire_relation_items(items: Items, rules: Rules, head: int, tail: int, tally: Tally, query: int) -> None:
     kinds = len(rules.path_offsets) - 1
     # Attributes of the head imply (relation, tail).
     for at in range(items.entity_offsets[head], items.entity_offsets[head + 1]):
@@ -335,7 +333,7 @@ def score_pairs(
     settings: tuple[float, float, float],
     out: np.ndarray,
 ) -> None:
-    """Fill out [B, R], zeros, with the scores of (head, ?, tail) for pairs [B, 2], as `score_triplets`."""
+    """Add the scores of (head, ?, tail) for pairs [B, 2] to out [B, R], zeros on entry; those of `score_triplets`."""
     decay, tiny, popular = settings
     num_entities, num_relations = len(adjacent.offsets) - 1, out.shape[1]
     buffers, tally = scratch(num_entities), _tally(num_relations)
@@ -350,11 +348,12 @@ def score_pairs(
                     tally.known[relation] = query
                     out[row, relation] -= 1
         for relation in range(num_relations):
-            heads = adjacent.start_offsets[relation + 1] - adjacent.start_offsets[relation]
-            out[row, relation] *= popular / (heads + rules.prior)
+            if out[row, relation]:
+                heads = adjacent.start_offsets[relation + 1] - adjacent.start_offsets[relation]
+                out[row, relation] *= popular / (heads + rules.prior)
         if head != tail:
             _fire_relation_paths(adjacent, rules, paths, head, tail, buffers, tally, query)
-        _fire_relation_items(adjacent, items, rules, head, tail, tally, query)
+        _fire_relation_items(items, rules, head, tail, tally, query)
         for i in range(tally.size[0]):
             relation = tally.touched[i]
             out[row, relation] += _combined(tally, relation, decay, tiny)
