@@ -46,6 +46,10 @@ PRIOR = 2.0
 """Answers' worth of doubt: half of them right, half wrong."""
 
 
+TOTAL = 4
+"""The column of `list_features` with the sum over all candidates."""
+
+
 class Evidence(NamedTuple):
     """What probabilities are made of, for A answers."""
 
@@ -191,6 +195,8 @@ def _presence(evidence: Evidence, right: np.ndarray) -> tuple[float, ...]:
     there, gone = list_features(evidence), list_features(struck_out(evidence, right))
     if len(there) < FOLDS or not right.any():
         return ()
+    if not np.ptp(there[:, TOTAL]):  # kept as log-probabilities: a total would only tell what was struck out
+        there[:, TOTAL] = gone[:, TOTAL] = 0.0
     columns, target = np.concatenate([there, gone]), np.arange(len(there) + len(gone)) < len(there)
     nothing = np.zeros(len(columns))
     found, _ = logistic(columns, nothing, nothing.astype(np.int64), target, 1, 1.0)
@@ -284,11 +290,10 @@ def logistic(
     width = columns.shape[1]
     scale = np.maximum(np.abs(columns).mean(0), 1e-3) if len(columns) else np.ones(width)
     scaled, target = columns / scale, right.astype(float)
-    chance = np.ones(len(columns)) if told is None else told
     asked, group = np.unique(groups, return_inverse=True)
     group = group.reshape(-1)
 
-    def objective(flat: np.ndarray) -> tuple[float, np.ndarray]:
+    def objective(flat: np.ndarray, chance: np.ndarray) -> tuple[float, np.ndarray]:
         weights, effects = flat[:width], flat[width:].reshape(len(asked), 2)
         total = scaled @ weights + effects[group, 0] + first * effects[group, 1]
         true = expit(total)
@@ -304,7 +309,10 @@ def logistic(
 
     from scipy.optimize import minimize
 
-    found = minimize(objective, np.zeros(width + 2 * len(asked)), jac=True, method="L-BFGS-B").x
+    found = np.zeros(width + 2 * len(asked))
+    # With chances below 1 the loss is not convex, and flat where answers are taken for sure: 1 is where to start from.
+    for chance in (np.ones(len(columns)),) if told is None else (np.ones(len(columns)), told):
+        found = minimize(objective, found, (chance,), jac=True, method="L-BFGS-B").x
     effects = np.zeros((count, 2))
     effects[asked] = found[width:].reshape(len(asked), 2)
     return found[:width] / scale, effects

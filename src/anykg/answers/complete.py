@@ -31,7 +31,7 @@ from anykg.answers.calibration_cache import digest_of
 from anykg.answers.fitted import has_seen
 from anykg.answers.inputs import ModelLike, Name, graph_of, look_up, model_of
 from anykg.answers.missing import MISSING
-from anykg.answers.proposals import Proposals, backwards, ends, exclusive, judged, proposals_of, questions_of
+from anykg.answers.proposals import Proposals, backwards, ends, exclusive, judged, mirrored, proposals_of, questions_of
 from anykg.answers.table import Answers, table_of
 from anykg.answers.work import SLICE, Arrays, Subject, results
 from anykg.atomic import atomic_path
@@ -147,7 +147,7 @@ def complete(
     per_relation: int | None = None,
     per_entity: int | None = None,
     calibrated: bool = True,
-    missing: float = MISSING,
+    missing: float | None = None,
     budget: int | None = None,
     state: Path | str | None = None,
     cluster: Cluster | str | None = None,
@@ -169,7 +169,8 @@ def complete(
         per_entity: At most this many facts about one entity, as head or as tail.
         calibrated: Rank by probability; a model that was not calibrated on this graph is checked first. Otherwise by
             the model's score plus the logarithm of the chance that a fact is missing, as column `score`.
-        missing: Share of all facts that is assumed to be missing.
+        missing: Share of all facts that is assumed to be missing; None estimates it from how
+            many of the surest proposals are hidden facts, if facts are hidden; at most a tenth.
         budget: How many facts near the entities of a question are read to answer it, as in `predict`.
         state: A checkpoint file, from which an interrupted run resumes.
         cluster: Address of a Ray cluster to work on: "auto", HOST:PORT, or "local" for all cores of this machine.
@@ -179,7 +180,7 @@ def complete(
     selection = Selection(count, min_probability if calibrated else 0.0, per_relation, per_entity)
     if not calibrated and min_probability:
         raise SettingError("min_probability", "needs probabilities, but calibrated is False")
-    if not 0 < missing < 1:
+    if missing is not None and not 0 < missing < 1:
         raise SettingError("missing", f"expected more than 0 and less than 1, found {missing}")
     loaded, info = graph_of(graph)
     scorer, name = model_of(model)
@@ -209,7 +210,7 @@ def complete(
     columns = {"probability" if calibrated else "score": values, "rank": np.arange(1, len(rows) + 1)}
     extra: dict[str, Any] = {"questions": len(asked)}
     if calibrated:
-        extra |= {"expected": float(values.sum()), "missing": missing}
+        extra |= {"expected": float(values.sum()), "missing": judging.missing}
     note = note_on(loaded, budget, "each question's entities", scorer)
     warnings = () if note is None else (note,)
     return table_of(
@@ -223,7 +224,7 @@ def _judging(
     done: int,
     pool: int,
     calibrated: bool,
-    missing: float,
+    missing: float | None,
     cluster: Cluster | None,
     announce: Callable[[Estimate], None] | None,
 ) -> Judging:
@@ -247,7 +248,9 @@ def _judging(
         how: dict[str, Any] = {"budget": subject.budget, "cluster": cluster}
         kept = kept or calibration_of(model, graph, "node", announce=False, **how)
         found = proposals_of(model, graph, kept, missing, **how)
-    return Judging(kept, found, missing, pool)
+        if missing is None:
+            missing = kept.missing if found is None else found.missing
+    return Judging(kept, found, MISSING if missing is None else missing, pool)
 
 
 def _ask(
@@ -264,12 +267,12 @@ def _ask(
     saved = time.monotonic()
     slices = [asked[start : start + SLICE] for start in range(proposals.done, len(asked), SLICE)]
     parts = results(propose, subject, [(part,) for part in slices], common=judging, cluster=cluster)
-    mirrored = subject.graph.derive(symmetric_relations)
+    either = subject.graph.derive(symmetric_relations)
     try:
         for part in slices:
             new = next(parts)
             proposals = _merged(
-                proposals, new["facts"], new["values"], mirrored, judging.pool, proposals.done + len(part)
+                proposals, new["facts"], new["values"], either, judging.pool, proposals.done + len(part)
             )
             progress(proposals.done, len(asked))
             if state and time.monotonic() - saved > SAVE_SECONDS:
@@ -291,25 +294,24 @@ def propose(subject: Subject, judging: Judging, asked: np.ndarray) -> Arrays:
     columns = np.argmin(asked, axis=1)[best.questions]  # -1 marks the open column
     if judging.calibration is None:
         start, end = ends(graph, best, columns, judging.missing)
-        values = best.scores + np.log(np.where(np.isnan(start), end, start))
+        chance = np.where(np.isnan(start), end, start)
+        values = best.scores + np.log(np.where(np.isnan(chance) & mirrored(graph, best.triplets), 0.5, chance))
     else:
         values = judged(judging.proposals, judging.calibration, graph, best, columns, judging.missing)
     keep = ~np.isnan(values) & ~backwards(graph, best.triplets)
-    mirrored = graph.derive(symmetric_relations)
-    best_new = _merged(
-        _NOTHING, best.triplets[keep], values[keep].astype(np.float64), mirrored, judging.pool, len(asked)
-    )
+    either = graph.derive(symmetric_relations)
+    best_new = _merged(_NOTHING, best.triplets[keep], values[keep].astype(np.float64), either, judging.pool, len(asked))
     return {"facts": best_new.facts, "values": best_new.values}
 
 
 def _merged(
-    proposals: _Proposals, facts: np.ndarray, values: np.ndarray, mirrored: np.ndarray, count: int, done: int
+    proposals: _Proposals, facts: np.ndarray, values: np.ndarray, either: np.ndarray, count: int, done: int
 ) -> _Proposals:
-    """The best `count` of old and new facts, one of each mirrored pair."""
+    """The best `count` of old and new facts, one of each mirrored pair of relations that go `either` way, bool [R]."""
     facts, values = np.concatenate([proposals.facts, facts]), np.concatenate([proposals.values, values])
     order = np.lexsort((facts[:, TAIL], facts[:, RELATION], facts[:, HEAD], -values))
     facts, values = facts[order], values[order]
-    turn = mirrored[facts[:, RELATION]] & (facts[:, HEAD] > facts[:, TAIL])
+    turn = either[facts[:, RELATION]] & (facts[:, HEAD] > facts[:, TAIL])
     named = np.where(turn[:, None], facts[:, ::-1], facts)
     _, first = np.unique(named, axis=0, return_index=True)
     keep = np.sort(first)[:count]

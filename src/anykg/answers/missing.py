@@ -101,11 +101,15 @@ def missing_share(graph: KnowledgeGraph) -> float:
         return MISSING
     cases, holds = _rules(graph)
     usable = cases >= FEWEST_CASES
-    cases, share = cases[usable], holds[usable] / cases[usable]
-    spread = SURE * np.sqrt(share * (1 - share) / cases + (SURE / cases / 2) ** 2)
-    sure = (share + SURE**2 / cases / 2 - spread) / (1 + SURE**2 / cases)  # the lower bound of Wilson
-    least = 1 - float(sure.max(initial=0.0))
+    least = 1 - float(at_least(holds[usable], cases[usable]).max(initial=0.0))
     return least if least <= MOST_MISSING else MISSING
+
+
+def at_least(holds: np.ndarray, cases: np.ndarray) -> np.ndarray:
+    """Lower bounds [K] of Wilson on the chance of what held in some of the cases [K]."""
+    share = holds / cases
+    spread = SURE * np.sqrt(share * (1 - share) / cases + (SURE / cases / 2) ** 2)
+    return np.asarray((share + SURE**2 / cases / 2 - spread) / (1 + SURE**2 / cases))
 
 
 def _rules(graph: KnowledgeGraph) -> tuple[np.ndarray, np.ndarray]:

@@ -1,10 +1,11 @@
 """The probability that a proposed fact is true, for lists of new facts of a whole graph.
 
-Most questions that `complete` asks have no further answer, unlike those of a check. So a share of the facts is hidden,
+Most questions that `complete` asks have no further answer, unlike those of a check. So a tenth of the facts is hidden,
 all at once, questions are asked as `complete` asks them, and a logistic regression learns which of the answers are
 true, knowing that only some of the true ones are hidden: others are missing from the graph already. It learns from the
 probability of the answer if one is missing (`answers.calibration`), the chance that one is missing at either end
-(`answers.missing`), the scores, and an effect of each relation and direction, shrunk.
+(`answers.missing`), the scores, and an effect of each relation and direction, shrunk. When nothing is hidden, fewer
+facts are missing, and the odds of all answers are lower by as much.
 
 A model that was fitted to the graph has seen the facts that would be hidden. Its answers are judged by the probability
 that one is missing, times that of the answer if so, as in `predict`.
@@ -36,18 +37,20 @@ from anykg.answers.calibration import (
 from anykg.answers.calibration_cache import path_of
 from anykg.answers.fitted import has_seen
 from anykg.answers.hidden import hide_together
-from anykg.answers.missing import chance_at, chance_of_missing, not_visible
+from anykg.answers.missing import MISSING, at_least, chance_at, chance_of_missing, not_visible
 from anykg.answers.work import Subject
 from anykg.atomic import write_json
 from anykg.cluster import Cluster
 from anykg.evaluation.ranking import Best
 from anykg.graph.graph import HEAD, RELATION, TAIL, KnowledgeGraph
 from anykg.graph.keys import distinct
-from anykg.graph.schema import functional_shares, one_way_relations
+from anykg.graph.schema import functional_shares, one_way_relations, symmetric_relations
 from anykg.models.base import LinkPredictor
 from anykg.progress import Progress, ignore
 from anykg.seeds import generator
 
+HIDDEN = 0.1
+"""Share of the facts that is hidden to learn from."""
 QUESTIONS, ANSWERS = 1000, 200
 """Questions asked to learn from, and answers to each."""
 STRENGTH = 10.0
@@ -56,6 +59,8 @@ ADDED = 8
 """Features besides those of a calibration."""
 FEWEST = 10
 """Minimum number of hidden facts among the answers to learn from."""
+SUREST = 32
+"""Minimum number of surest answers whose share of hidden facts counts."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +70,8 @@ class Proposals:
     coefficients: tuple[float, ...]
     effects: Mapping[str, tuple[float, ...]]
     """Effects by relation: of tails, of first answers among tails, and the same for heads."""
+    missing: float
+    """Share of all true facts that the graph is taken to lack."""
 
     def __call__(self, columns: np.ndarray, groups: np.ndarray, relations: Sequence[str]) -> np.ndarray:
         """Probabilities [A] of answers with features [A, F] about groups [A]."""
@@ -83,6 +90,8 @@ def questions_of(graph: KnowledgeGraph, relations: np.ndarray | None, heads: np.
         kinds = np.unique(facts[:, RELATION])
         pairs = np.stack(np.meshgrid(np.unique(heads), kinds, indexing="ij"), axis=-1).reshape(-1, 2)
         return np.column_stack([pairs, np.full(len(pairs), -1)]).astype(np.int64)
+    either = graph.derive(symmetric_relations)[facts[:, RELATION]]
+    facts = np.concatenate([facts, facts[either][:, ::-1]])  # the other half of a symmetric relation may be missing
     parts = []
     for given in (TAIL, HEAD):
         part = np.stack(np.divmod(distinct(facts[:, given].astype(np.int64) * r + facts[:, RELATION]), r), axis=1)
@@ -101,6 +110,12 @@ def backwards(graph: KnowledgeGraph, facts: np.ndarray) -> np.ndarray:
     return opposite
 
 
+def mirrored(graph: KnowledgeGraph, facts: np.ndarray) -> np.ndarray:
+    """Bool [F]: facts [F, 3] that are the opposite of a known fact of a symmetric relation."""
+    other_half: np.ndarray = graph.derive(symmetric_relations)[facts[:, RELATION]] & graph.contains(facts[:, ::-1])
+    return other_half
+
+
 def ends(graph: KnowledgeGraph, best: Best, columns: np.ndarray, share: float) -> tuple[np.ndarray, np.ndarray]:
     """The chances [A] that the entity asked from, and the answer, lack a fact; NaN without a known fact."""
     table, r = graph.derive(chance_of_missing, share), graph.num_relations
@@ -111,6 +126,12 @@ def ends(graph: KnowledgeGraph, best: Best, columns: np.ndarray, share: float) -
     return np.where(from_head, of_heads, of_tails), np.where(from_head, of_tails, of_heads)
 
 
+def _unrelated(graph: KnowledgeGraph, best: Best, columns: np.ndarray) -> np.ndarray:
+    """Bool [A]: answers neither end of which has such a fact, but for the other half of a symmetric relation."""
+    start, end = ends(graph, best, columns, MISSING)
+    return np.asarray(np.isnan(start) & np.isnan(end) & ~mirrored(graph, best.triplets))
+
+
 def judged(
     found: Proposals | None,
     known: Calibration,
@@ -119,20 +140,25 @@ def judged(
     columns: np.ndarray,
     share: float,
 ) -> np.ndarray:
-    """Probabilities [A] of answers to questions that ask for columns [A]; NaN where neither end has such a fact."""
-    start, end = ends(graph, best, columns, share)
+    """Probabilities [A] of answers to questions that ask for columns [A], if a share of all facts is missing.
+
+    NaN where neither end has such a fact, except for the other half of a symmetric relation.
+    """
+    start, end = ends(graph, best, columns, MISSING if found is not None else share)
     evidence = evidence_of(best, columns, graph.num_relations)
     names = list(graph.relations)
     answers = known.probabilities(evidence, names)
     chance = np.where(np.isnan(start), end, start)
+    other_half = mirrored(graph, best.triplets)
     begins = first_rows(evidence.questions)
     if found is not None:
         values = found(_features(best, evidence, answers, start, end), evidence.groups, names)
-        return np.asarray(np.where(np.isnan(chance), np.nan, falling(values, evidence.questions)))
+        values = falling(values, evidence.questions)
+        return np.asarray(np.where(np.isnan(chance) & ~other_half, np.nan, values))
     sizes = np.diff(np.append(begins, len(answers)))
     of_questions = np.where(np.isnan(start[begins]), 0.5, start[begins])
     present = np.repeat(known.present(evidence, of_questions), sizes)
-    return np.asarray(answers * np.where(np.isnan(start), chance, present))
+    return np.asarray(answers * np.where(np.isnan(start) & ~other_half, chance, present))
 
 
 def exclusive(graph: KnowledgeGraph, facts: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
@@ -184,7 +210,7 @@ def proposals_of(
     model: LinkPredictor,
     graph: KnowledgeGraph,
     known: Calibration,
-    share: float,
+    missing: float | None,
     progress: Progress = ignore,
     *,
     budget: int | None = None,
@@ -196,7 +222,7 @@ def proposals_of(
         model: The model.
         graph: The graph to complete.
         known: The model's calibration on it.
-        share: Share of the facts to hide.
+        missing: Share of all true facts that the graph is taken to lack; None estimates it (`_missing`).
         progress: Called with (done, total) questions.
         budget: How many facts are read for a question, as in `predict`.
         cluster: Where to compute; None for this process.
@@ -204,11 +230,11 @@ def proposals_of(
     if has_seen(model, graph):
         return None
     content = blake2b(json.dumps(known.to_dict(), sort_keys=True).encode(), digest_size=6).hexdigest()
-    path = path_of(graph, model, f"proposals-{share:g}-{content}", budget)
+    path = path_of(graph, model, f"proposals-{HIDDEN:g}-{missing}-{content}", budget)
     kept = _load(path)
     if kept is not None:
         return kept
-    rest, hidden = hide_together(graph, share, seed=0)
+    rest, hidden = hide_together(graph, HIDDEN, seed=0)
     asked = questions_of(rest, None, None)
     asked = asked[np.sort(generator(0, "proposals").permutation(len(asked))[:QUESTIONS])]
     subject, rows = Subject(graph, model, budget), graph.positions(hidden.triplets)
@@ -216,33 +242,48 @@ def proposals_of(
     best = ask_many(subject, asked, k=ANSWERS, hidden=rows, cluster=cluster, progress=progress)
     columns = np.argmin(asked, axis=1)[best.questions]
     evidence = evidence_of(best, columns, graph.num_relations)
-    start, end = ends(rest, best, columns, share)
     right = hidden.contains(best.triplets)
-    usable = ~backwards(rest, best.triplets) & ~(np.isnan(start) & np.isnan(end))
+    usable = ~backwards(rest, best.triplets) & ~_unrelated(rest, best, columns)
     if right[usable].sum() < FEWEST:
         return None
+    right, groups, r = right[usable], evidence.groups[usable], graph.num_relations
+
+    start, end = ends(rest, best, columns, MISSING)
     answers = known.probabilities(evidence, list(graph.relations))
     table = _features(best, evidence, answers, start, end)[usable]
-    r = graph.num_relations
-    # A share of all facts is missing, and a share of the rest is hidden.
-    hidden_share = share * (1 - share) / not_visible(share, share)
-    coefficients, effects = logistic(
-        table,
-        table[:, 1],
-        evidence.groups[usable],
-        right[usable],
-        2 * r + 1,
-        STRENGTH,
-        np.full(len(table), hidden_share),
-    )
+
+    def learnt(told: float) -> tuple[np.ndarray, np.ndarray]:
+        """Coefficients and effects if a true answer is a hidden fact with this chance."""
+        return logistic(table, table[:, 1], groups, right, 2 * r + 1, STRENGTH, np.full(len(table), told))
+
+    if missing is None:
+        coefficients, effects = learnt(1.0)
+        missing = _missing(table @ coefficients + effects[groups, 0] + table[:, 1] * effects[groups, 1], right)
+    lacking = not_visible(HIDDEN, missing)
+    coefficients, effects = learnt(HIDDEN * (1 - missing) / lacking)
+    coefficients[0] += np.log(missing / lacking)  # when nothing is hidden, so many fewer facts are missing
     by_name = {
         name: tuple(float(x) for x in (*effects[index], *effects[index + r]))
         for index, name in enumerate(graph.relations)
         if np.any(effects[[index, index + r]])
     }
-    made = Proposals(tuple(float(x) for x in coefficients), by_name)
+    made = Proposals(tuple(float(x) for x in coefficients), by_name, missing)
     write_json(path, asdict(made))
     return made
+
+
+def _missing(surer: np.ndarray, right: np.ndarray) -> float:
+    """The share of all true facts that a graph lacks, at most `MISSING`, by how many of the surest answers are hidden.
+
+    All of them may be true: those that are not hidden are then missing. So with more hidden ones, fewer are missing.
+
+    Args:
+        surer: Log-odds [A] of answers.
+        right: Bool [A], whether an answer is a hidden fact.
+    """
+    hits, cases = np.cumsum(right[np.argsort(-surer, kind="stable")]), np.arange(1, len(right) + 1)
+    told = at_least(hits[SUREST - 1 :], cases[SUREST - 1 :]).max(initial=0.0)
+    return float(min(MISSING, 1 - told / (HIDDEN + told * (1 - HIDDEN))))
 
 
 def _load(path: Path) -> Proposals | None:
@@ -254,6 +295,7 @@ def _load(path: Path) -> Proposals | None:
         return Proposals(
             tuple(float(x) for x in values["coefficients"]),
             {str(name): tuple(float(x) for x in part) for name, part in values["effects"].items()},
+            float(values["missing"]),
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None

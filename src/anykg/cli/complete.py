@@ -18,7 +18,7 @@ EXAMPLES = """
 List the most probable facts that a graph does not have.
 
 Probabilities are learnt by hiding facts first and proposing facts for the rest; this is done once for a graph and a
-model. They assume that a tenth of all facts is missing (--missing).
+model. The share of facts that are missing is estimated too, or given by --missing.
 
 Prints an estimate of the time first. With --out it is resumable: after Ctrl-C, run the same command again.
 
@@ -63,7 +63,9 @@ def complete(
     calibrated: Annotated[
         bool, typer.Option("--calibrated/--scores", help="Rank by probability, or by the model's scores.")
     ] = True,
-    missing: Annotated[float, typer.Option(help="Share of all facts that is assumed to be missing.")] = 0.1,
+    missing: Annotated[
+        float | None, typer.Option(help="Share of all facts that is assumed to be missing; by default estimated.")
+    ] = None,
     budget: Budget = None,
     model: ModelName = "anykg-base+rules",
     format: Rows = None,
@@ -104,7 +106,7 @@ def complete(
         )
     write_result(facts, written_as, out, nothing="No facts: all candidates are known already, or improbable.")
     if calibrated and len(facts):
-        note(_expected(facts.extra["expected"], len(facts), missing))
+        note(_expected(facts.extra["expected"], len(facts), facts.extra["missing"]))
     if state is not None:
         state.unlink(missing_ok=True)
 

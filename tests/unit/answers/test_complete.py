@@ -12,7 +12,7 @@ from anykg.answers.calibrated import kept_calibration
 from anykg.answers.complete import Selection, complete, questions_of
 from anykg.answers.hidden import hide_together
 from anykg.answers.missing import chance_of_missing
-from anykg.answers.proposals import exclusive, judged, proposals_of
+from anykg.answers.proposals import _missing, exclusive, judged, mirrored, proposals_of
 from anykg.errors import ConfigError, DataError, InputError, Interrupted
 from anykg.evaluation.ranking import best_answers
 from anykg.graph.graph import KnowledgeGraph
@@ -152,13 +152,17 @@ def test_a_one_way_relation_is_not_answered_backwards() -> None:
 def test_facts_are_new_distinct_and_half_known(graph: KnowledgeGraph, count: int) -> None:
     found = rows(graph, count=count)
     facts = np.array(
-        [(graph.entities.index(h), graph.relations.index(r), graph.entities.index(t)) for h, r, t, _, _ in found]
+        [(graph.entities.index(h), graph.relations.index(r), graph.entities.index(t)) for h, r, t, _, _ in found],
+        np.int64,
     ).reshape(-1, 3)
     assert len(found) <= count
     assert len({row[:3] for row in found}) == len(found)
     assert not graph.contains(facts).any()
     known = {(h, r) for h, r, _ in graph.triplets.tolist()} | {(r, t) for _, r, t in graph.triplets.tolist()}
-    assert all((h, r) in known or (r, t) in known for h, r, t in facts.tolist())
+    other_half = mirrored(graph, facts)
+    assert all(
+        (h, r) in known or (r, t) in known or half for (h, r, t), half in zip(facts.tolist(), other_half, strict=True)
+    )
     scores = [row[3] for row in found]
     assert scores == sorted(scores, reverse=True)
     assert [row[:3] for row in rows(graph, count=max(1, count // 2))] == [r[:3] for r in found[: max(1, count // 2)]]
@@ -170,6 +174,26 @@ def test_one_of_each_mirrored_pair() -> None:
     assert symmetric_relations(graph).tolist() == [True]
     found = {frozenset(row[::2][:2]) for row in rows(graph, count=1000)}
     assert len(found) == len(rows(graph, count=1000)) == 13 * 12 // 2 - 12
+
+
+@pytest.mark.parametrize("how", [{"calibrated": False}, {}])
+def test_the_other_half_of_a_symmetric_relation_is_proposed(how: dict[str, bool]) -> None:
+    """Neither end has a fact of the relation in that direction."""
+    pairs = [(f"a{i}", f"b{i}") for i in range(30)]
+    facts = [f"{h} partner {t}" for h, t in pairs] + [f"{t} partner {h}" for h, t in pairs[:-1]]
+    found = complete(named(*facts, *(f"{h} in team{i % 5}" for i, (h, _) in enumerate(pairs))), model="rulebook", **how)  # type: ignore[arg-type]
+    first = next(row for row in found.to_list() if row["relation"] == "partner")
+    assert (first["head"], first["tail"]) == ("b29", "a29")
+
+
+def test_the_surest_proposals_tell_how_much_is_missing() -> None:
+    """If a tenth is hidden and nothing else is missing, the surest answers are hidden facts."""
+    random, log_odds = np.random.default_rng(0), np.linspace(5, -5, 4000)
+    true = random.random(4000) < 1 / (1 + np.exp(-4 * log_odds))
+    assert _missing(log_odds, true) < 0.01
+    lost = random.random(4000) < 0.32  # 0.1 (1 - m) / (1 - 0.9 (1 - m)) of the true answers are hidden: m is 0.045
+    assert 0.035 < _missing(log_odds, true & ~lost) < 0.06
+    assert _missing(log_odds, true & (random.random(4000) < 0.2)) == 0.1
 
 
 def test_only_what_was_asked_for() -> None:
