@@ -31,7 +31,7 @@ from anykg.answers.calibration_cache import digest_of
 from anykg.answers.fitted import has_seen
 from anykg.answers.inputs import ModelLike, Name, graph_of, look_up, model_of
 from anykg.answers.missing import MISSING
-from anykg.answers.proposals import Proposals, backwards, ends, exclusive, judged, mirrored, proposals_of, questions_of
+from anykg.answers.proposals import Proposals, backwards, ends, judged, limited, mirrored, proposals_of, questions_of
 from anykg.answers.table import Answers, table_of
 from anykg.answers.work import SLICE, Arrays, Subject, results
 from anykg.atomic import atomic_path
@@ -202,7 +202,7 @@ def complete(
         proposals = _ask(subject, judging, asked, before, path, made_for, workers, progress)
     facts, values = proposals.facts, proposals.values
     if calibrated and len(facts):
-        values = exclusive(loaded, facts, values)
+        values = limited(loaded, facts, values, judging.missing)
         order = np.argsort(-values, kind="stable")
         facts, values = facts[order], values[order]
     rows = selection.rows(facts, values)

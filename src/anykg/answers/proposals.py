@@ -161,27 +161,28 @@ def judged(
     return np.asarray(answers * np.where(np.isnan(start) & ~other_half, chance, present))
 
 
-def exclusive(graph: KnowledgeGraph, facts: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
-    """Probabilities [F] of proposed facts [F, 3], given that a functional relation has one answer to a question.
+def limited(graph: KnowledgeGraph, facts: np.ndarray, probabilities: np.ndarray, missing: float) -> np.ndarray:
+    """Probabilities [F] of proposed facts [F, 3] that are not more in sum than a question can have further answers.
 
-    Proposals that answer the same question exclude each other, though each was judged alone: together they cannot be
-    more probable than 1, or, if there is a known answer, than the share of entities with more than one. Where they are,
-    that is divided in proportion to their odds.
+    Each was judged alone. A functional relation has one answer: the proposals exclude each other, and if one is known,
+    only the share of entities with more than one may have a second. Of other relations a question lacks so many answers
+    in the mean as its known ones and the share of missing facts suggest, and hardly ever more than two deviations and
+    one above that. Where the sum is larger, that is divided in proportion to the odds.
     """
     heads, relations, tails = facts.T.astype(np.int64)
     shares, r = graph.derive(functional_shares), graph.num_relations
     probabilities = probabilities.copy()
     for start, kind in ((heads, relations), (tails, relations + r)):
-        rows = np.flatnonzero(shares[kind] > 0)
-        questions, which = np.unique(start[rows] * 2 * r + kind[rows], return_inverse=True)
+        questions, which = np.unique(start * 2 * r + kind, return_inverse=True)
         which = which.reshape(-1)
         entities, kinds = np.divmod(questions, 2 * r)
-        answered = np.diff(graph.answers(entities, kinds).offsets) > 0
-        most = np.where(answered, 1 - shares[kinds], 1.0)
-        odds = np.exp(_log_odds(probabilities[rows]))
+        known = np.diff(graph.answers(entities, kinds).offsets)
+        mean = known * missing / (1 - missing)
+        most = np.where(shares[kinds] > 0, np.where(known > 0, 1 - shares[kinds], 1.0), mean + 2 * np.sqrt(mean) + 1)
+        odds = np.exp(_log_odds(probabilities))
         divided = (most / np.bincount(which, odds))[which] * odds
-        too_much = (np.bincount(which, probabilities[rows]) > most)[which]
-        probabilities[rows] = np.where(too_much, np.minimum(divided, probabilities[rows]), probabilities[rows])
+        too_much = (np.bincount(which, probabilities) > most)[which]
+        probabilities = np.where(too_much, np.minimum(divided, probabilities), probabilities)
     return probabilities
 
 

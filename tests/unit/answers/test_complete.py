@@ -12,7 +12,7 @@ from anykg.answers.calibrated import kept_calibration
 from anykg.answers.complete import Selection, complete, questions_of
 from anykg.answers.hidden import hide_together
 from anykg.answers.missing import chance_of_missing
-from anykg.answers.proposals import _missing, exclusive, judged, mirrored, proposals_of
+from anykg.answers.proposals import _missing, judged, limited, mirrored, proposals_of
 from anykg.errors import ConfigError, DataError, InputError, Interrupted
 from anykg.evaluation.ranking import best_answers
 from anykg.graph.graph import KnowledgeGraph
@@ -124,15 +124,28 @@ def test_proposals_of_a_functional_relation_exclude_each_other() -> None:
     graph = named(*(f"p{person} lives c{person % 3}" for person in range(40)))
     ids = {name: index for index, name in enumerate(graph.entities)}
     asked = np.array([[ids["p0"], 0, ids["c1"]], [ids["p0"], 0, ids["c2"]]])
-    limited = exclusive(graph, asked, np.array([0.9, 0.8]))
-    assert limited.sum() < 0.05, "p0 has a home already"
+    second = limited(graph, asked, np.array([0.9, 0.8]), 0.1)
+    assert second.sum() < 0.05, "p0 has a home already"
     free = graph.without(np.array([[ids["p0"], 0, ids["c0"]]]))
-    shared = exclusive(free, asked, np.array([0.9, 0.8]))
+    shared = limited(free, asked, np.array([0.9, 0.8]), 0.1)
     np.testing.assert_allclose(shared, [9 / 13, 4 / 13], atol=1e-6)
     possible = np.array([0.5, 0.3])
-    np.testing.assert_allclose(exclusive(free, asked, possible), possible)
-    alone = exclusive(free, asked[:1], np.array([0.9]))
+    np.testing.assert_allclose(limited(free, asked, possible, 0.1), possible)
+    alone = limited(free, asked[:1], np.array([0.9]), 0.1)
     np.testing.assert_allclose(alone, [0.9], atol=1e-6)
+
+
+def test_a_question_does_not_lack_more_answers_than_it_can() -> None:
+    """Of 200 known members one in a hundred may be missing, and not ten."""
+    facts = [f"p{i} likes h{j}" for i in range(200) for j in (0, 1 + i % 3)] + [f"q{i} likes h1" for i in range(12)]
+    graph = named(*facts)
+    asked = np.array([[graph.entities.index(f"q{i}"), 0, graph.entities.index("h0")] for i in range(10)])
+    likely = np.linspace(0.99, 0.9, 10)
+    few, many = limited(graph, asked, likely, 0.01), limited(graph, asked, likely, 0.1)
+    assert few.sum() < 6
+    assert (np.diff(few) <= 0).all()
+    np.testing.assert_allclose(many, likely)
+    np.testing.assert_allclose(limited(graph, asked[:1], likely[:1], 0.01), likely[:1])
 
 
 def test_a_fitted_model_needs_scores_or_its_own_calibration() -> None:
