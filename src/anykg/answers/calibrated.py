@@ -83,8 +83,9 @@ def _announce(model: LinkPredictor, graph: KnowledgeGraph, task: Target, budget:
     questions = FACTS[task] * (1 if task == "relation" else 2)
     seconds = questions * (time.perf_counter() - started) / workers
     logger.info(
-        "There is no stored calibration of this model for this graph, so a check runs first: %s questions about hidden "
-        "facts, at most about %s. Its result is stored.",
+        "There is no stored calibration of this model for questions about %s of this graph, so a check runs first: %s "
+        "questions about hidden facts, at most about %s. Its result is stored.",
+        "relations" if task == "relation" else "entities",
         f"{questions:,}",
         f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min",
     )
