@@ -28,8 +28,8 @@ ANNOUNCED = 30_000
 """Mining is announced above this many facts."""
 FACTS_PER_SECOND = 20_000
 """Rough mining speed."""
-LEAST_SECONDS = 0.5
-"""Rules that took less time are not kept."""
+LEAST_SECONDS = 0.1
+"""Rules that took less time are not kept; loading the kernels that mine takes longer than this."""
 MOST_FILES = 16
 
 
