@@ -44,8 +44,6 @@ LEAST, MOST_ODDS = 1e-4, 4.0
 """Chances of a missing answer are kept away from 0 and 1, and what a list adds to their log-odds is cut off."""
 PRIOR = 2.0
 """Answers' worth of doubt: half of them right, half wrong."""
-
-
 TOTAL = 4
 """The column of `list_features` with the sum over all candidates."""
 
@@ -310,7 +308,7 @@ def logistic(
     from scipy.optimize import minimize
 
     found = np.zeros(width + 2 * len(asked))
-    # With chances below 1 the loss is not convex, and flat where answers are taken for sure: 1 is where to start from.
+    # With chances below 1 the loss is not convex and is flat where answers are certain, so the fit with 1 comes first.
     for chance in (np.ones(len(columns)),) if told is None else (np.ones(len(columns)), told):
         found = minimize(objective, found, (chance,), jac=True, method="L-BFGS-B").x
     effects = np.zeros((count, 2))

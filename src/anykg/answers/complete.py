@@ -169,8 +169,8 @@ def complete(
         per_entity: At most this many facts about one entity, as head or as tail.
         calibrated: Rank by probability; a model that was not calibrated on this graph is checked first. Otherwise by
             the model's score plus the logarithm of the chance that a fact is missing, as column `score`.
-        missing: Share of all facts that is assumed to be missing; None estimates it from how
-            many of the surest proposals are hidden facts, if facts are hidden; at most a tenth.
+        missing: Share of all facts that is assumed to be missing; None estimates it, up to a tenth, by hiding facts and
+            counting them among the surest proposals.
         budget: How many facts near the entities of a question are read to answer it, as in `predict`.
         state: A checkpoint file, from which an interrupted run resumes.
         cluster: Address of a Ray cluster to work on: "auto", HOST:PORT, or "local" for all cores of this machine.

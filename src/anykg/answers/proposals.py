@@ -126,12 +126,6 @@ def ends(graph: KnowledgeGraph, best: Best, columns: np.ndarray, share: float) -
     return np.where(from_head, of_heads, of_tails), np.where(from_head, of_tails, of_heads)
 
 
-def _unrelated(graph: KnowledgeGraph, best: Best, columns: np.ndarray) -> np.ndarray:
-    """Bool [A]: answers neither end of which has such a fact, but for the other half of a symmetric relation."""
-    start, end = ends(graph, best, columns, MISSING)
-    return np.asarray(np.isnan(start) & np.isnan(end) & ~mirrored(graph, best.triplets))
-
-
 def judged(
     found: Proposals | None,
     known: Calibration,
@@ -243,26 +237,25 @@ def proposals_of(
     best = ask_many(subject, asked, k=ANSWERS, hidden=rows, cluster=cluster, progress=progress)
     columns = np.argmin(asked, axis=1)[best.questions]
     evidence = evidence_of(best, columns, graph.num_relations)
-    right = hidden.contains(best.triplets)
-    usable = ~backwards(rest, best.triplets) & ~_unrelated(rest, best, columns)
+    start, end = ends(rest, best, columns, MISSING)
+    unrelated = np.isnan(start) & np.isnan(end) & ~mirrored(rest, best.triplets)
+    right, usable = hidden.contains(best.triplets), ~backwards(rest, best.triplets) & ~unrelated
     if right[usable].sum() < FEWEST:
         return None
     right, groups, r = right[usable], evidence.groups[usable], graph.num_relations
-
-    start, end = ends(rest, best, columns, MISSING)
     answers = known.probabilities(evidence, list(graph.relations))
     table = _features(best, evidence, answers, start, end)[usable]
 
-    def learnt(told: float) -> tuple[np.ndarray, np.ndarray]:
-        """Coefficients and effects if a true answer is a hidden fact with this chance."""
-        return logistic(table, table[:, 1], groups, right, 2 * r + 1, STRENGTH, np.full(len(table), told))
+    def learnt(told: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+        """Coefficients and effects if a true answer is a hidden fact with this chance [A]."""
+        return logistic(table, table[:, 1], groups, right, 2 * r + 1, STRENGTH, told)
 
     if missing is None:
-        coefficients, effects = learnt(1.0)
+        coefficients, effects = learnt(None)
         missing = _missing(table @ coefficients + effects[groups, 0] + table[:, 1] * effects[groups, 1], right)
     lacking = not_visible(HIDDEN, missing)
-    coefficients, effects = learnt(HIDDEN * (1 - missing) / lacking)
-    coefficients[0] += np.log(missing / lacking)  # when nothing is hidden, so many fewer facts are missing
+    coefficients, effects = learnt(np.full(len(table), HIDDEN * (1 - missing) / lacking))
+    coefficients[0] += np.log(missing / lacking)  # nothing is hidden when the graph is completed
     by_name = {
         name: tuple(float(x) for x in (*effects[index], *effects[index + r]))
         for index, name in enumerate(graph.relations)

@@ -7,13 +7,12 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-import scipy.optimize
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import anykg
-from anykg.answers import calibration, calibration_cache, training_data
+from anykg.answers import calibration_cache, training_data
 from anykg.answers.calibrated import calibration_of
 from anykg.answers.calibration import Calibration, Evidence, expected_calibration_error, fit
 from anykg.answers.check import check
@@ -337,77 +336,6 @@ def test_the_most_reliable_rule_tells_how_much_is_missing(lost: float) -> None:
 
 def test_without_a_reliable_rule_a_tenth_is_taken_to_be_missing() -> None:
     assert missing_share(random_graph(60, 3, 400)) == MISSING
-
-
-def test_lists_without_their_answer_are_told_from_those_with_it() -> None:
-    """Of facts that were not used for calibrating: lists as they are, and without the right answers."""
-    random = np.random.default_rng(0)
-    count, width = 400, 10
-    scores = -np.sort(-random.normal(size=(count, width)), axis=1)
-    right = np.zeros((count, width), bool)
-    right[:, 0] = True
-    scores[:, 0] += random.exponential(2.0, count)
-
-    def evidence(rows: slice) -> Evidence:
-        part = scores[rows]
-        flat = part.ravel()
-        following = np.column_stack([part[:, 1:], np.full(len(part), -np.inf)]).ravel()
-        questions = np.repeat(np.arange(len(part)), width)
-        totals = np.repeat(np.logaddexp.reduce(part, axis=1), width)
-        zeros = np.zeros(len(flat), np.int64)
-        return Evidence(questions, zeros, flat, np.repeat(part[:, 0], width), following, totals, zeros)
-
-    found = fit(evidence(slice(0, 200)), right[:200].ravel(), ["r"])
-    rest, truth = evidence(slice(200, None)), right[200:].ravel()
-    gone = calibration.struck_out(rest, truth)
-    assert gone.scores.tolist() == rest.scores[~truth].tolist()
-    assert (gone.scores <= gone.leading).all()
-    assert np.exp(gone.scores - gone.totals).reshape(200, -1).sum(1) == pytest.approx(1.0)
-    half = np.full(200, 0.5)
-    there, lost = found.present(rest, half), found.present(gone, half)
-    assert there.mean() > lost.mean() + 0.2
-    assert np.concatenate([there, lost]).mean() == pytest.approx(0.5, abs=0.06)
-    assert found.present(rest, np.full(200, 1e-3)).max() < 0.1  # the chance of the question still counts
-
-
-def test_totals_say_nothing_about_lists_of_log_probabilities() -> None:
-    """Their totals are all 0, until an answer is struck out."""
-    random = np.random.default_rng(0)
-    scores = -np.sort(random.exponential(2.0, (200, 5)), axis=1)
-    scores -= np.log(np.exp(scores).sum(1, keepdims=True))
-    questions, flat = np.repeat(np.arange(200), 5), scores.ravel()
-    following = np.column_stack([scores[:, 1:], np.full(200, -np.inf)]).ravel()
-    zeros = np.zeros(1000, np.int64)
-    lists = calibration.Evidence(questions, zeros, flat, np.repeat(scores[:, 0], 5), following, np.zeros(1000), zeros)
-    truth = np.tile(np.arange(5) == 0, 200)
-    made = calibration.fit(lists, truth, ["r"])
-    assert made.presence[calibration.TOTAL] == 0
-    other = lists._replace(scores=flat - 300, leading=lists.leading - 300, following=following - 300)
-    chances = np.full(200, 0.5)
-    moved = other._replace(totals=np.full(1000, -300.0))  # scores that are not normalised
-    np.testing.assert_allclose(made.present(moved, chances), made.present(lists, chances), atol=1e-6)
-
-
-def test_answers_told_by_chance_are_fitted_from_the_convex_optimum(monkeypatch: pytest.MonkeyPatch) -> None:
-    """From zero, a fit can end where rare answers are all taken for sure, and its loss is flat."""
-    starts = []
-    minimize = scipy.optimize.minimize
-
-    def spy(objective: object, start: np.ndarray, *arguments: object, **options: object) -> object:
-        starts.append(start)
-        return minimize(objective, start, *arguments, **options)
-
-    random = np.random.default_rng(0)
-    columns = np.column_stack([np.ones(2000), random.normal(size=2000)])
-    right = random.random(2000) < 0.5 * calibration.expit(2 * columns[:, 1] - 1)
-    ends, none = np.zeros(2000, np.int64), np.zeros(2000)
-    monkeypatch.setattr(scipy.optimize, "minimize", spy)
-    convex, _ = calibration.logistic(columns, none, ends, right, 1, 10.0)
-    found, _ = calibration.logistic(columns, none, ends, right, 1, 10.0, np.full(2000, 0.5))
-    scale = np.abs(columns).mean(0)
-    assert len(starts) == 3
-    np.testing.assert_allclose(starts[2][:2], convex * scale)
-    np.testing.assert_allclose(found, [-1, 2], atol=0.4)
 
 
 def test_a_scored_fact_has_the_probability_it_has_as_an_answer() -> None:
