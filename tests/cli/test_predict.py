@@ -43,13 +43,33 @@ def test_formats(tmp_path: Path) -> None:
     assert ".parquet" in errors(*ASK, "--out", tmp_path / "b.xyz")
 
 
+def test_files_without_a_summary_end_lists_with_none_of_these(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    facts = tmp_path / "facts.tsv"
+    lines = [f"p{i}\tlives in\ttown{i % 3}\np{i}\tknows\tp{(i + 1) % 30}\n" for i in range(30)]
+    facts.write_text("".join(lines), encoding="utf-8")
+    ask = ("predict", facts, "--head", "p1", "--relation", "lives in", "-k", 2, "--calibrated", "--model", "popularity")
+    found = json.loads(call(*ask, "--format", "json"))
+    assert len(found["rows"]) == 2
+    for kind, separator in (("tsv", "\t"), ("csv", ",")):
+        lines = call(*ask, "--format", kind).splitlines()
+        assert len(lines) == 4
+        *names, probability, rank, known = lines[-1].split(separator)
+        assert names == ["p1", "lives in", "none of these"]
+        assert (rank, known) == ("", "")
+        assert float(probability) == pytest.approx(found["summary"]["none_of_these"], rel=1e-4)
+    assert call(*ask, "--format", "nt").count(" .\n") == 2
+    assert "Wrote 3 rows" in call(*ask, "--out", tmp_path / "a.parquet")
+
+
 def test_batches(tmp_path: Path) -> None:
     queries, out = tmp_path / "q.tsv", tmp_path / "a.jsonl"
     queries.write_text("Kosovo\tborders\t?\n?\tmember of\tEuropean Union\nKosovo\tborders\t?\n", encoding="utf-8")
     result = CliRunner().invoke(app, ["predict", "atlas", "--queries", str(queries), "-k", "3", "--out", str(out)])
-    assert "1 of 3 questions are repeated" in result.stderr
+    assert result.exit_code == 0, result.output
     rows = [json.loads(line) for line in out.read_text().splitlines()]
-    assert [(row["query"], row["rank"]) for row in rows] == [(q, k) for q in (1, 2) for k in (1, 2, 3)]
+    assert [(row["query"], row["rank"]) for row in rows] == [(q, k) for q in (1, 2, 3) for k in (1, 2, 3)]
+    assert [row["tail"] for row in rows[:3]] == [row["tail"] for row in rows[6:]]
     candidates = tmp_path / "c.txt"
     candidates.write_text("Greece\nFrance\n", encoding="utf-8")
     printed = call("predict", "atlas", "--head", "Kosovo", "--relation", "borders", "--candidates", candidates)

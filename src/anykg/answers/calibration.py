@@ -33,6 +33,8 @@ from anykg.evaluation.ranking import Best
 from anykg.graph.graph import HEAD, RELATION
 from anykg.seeds import generator
 
+VERSION = 2
+"""Of what is kept: counted up when older calibrations state other probabilities. Others are made again."""
 BINS = 15
 FOLDS = 4
 STRENGTHS = (0.3, 1.0, 3.0, 10.0)
@@ -137,7 +139,7 @@ class Calibration:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready values."""
-        return asdict(self)
+        return {"version": VERSION} | asdict(self)
 
 
 def features(evidence: Evidence, share: float = MISSING) -> np.ndarray:
@@ -388,9 +390,11 @@ def _isotonic(scores: np.ndarray, right: np.ndarray) -> tuple[tuple[float, ...],
 
 
 def from_dict(values: Mapping[str, Any]) -> Calibration:
-    """A calibration from what `to_dict` gave."""
+    """A calibration from what `to_dict` gave; ValueError if another version of this module made it."""
+    if values.get("version") != VERSION:
+        raise ValueError("not a calibration of this version")
     scores, probabilities = (tuple(float(x) for x in part) for part in values["curve"])
-    found = Calibration(
+    return Calibration(
         tuple(float(x) for x in values["coefficients"]),
         {str(name): tuple(float(x) for x in part) for name, part in values["effects"].items()},
         int(values["answers"]),
@@ -400,11 +404,3 @@ def from_dict(values: Mapping[str, Any]) -> Calibration:
         tuple(float(x) for x in values.get("presence", ())),
         float(values["missing"]),
     )
-    if found.presence and len(found.presence) != list_features(NOTHING).shape[1]:
-        raise ValueError("not a calibration of this version")
-    if len(found.coefficients) != features(NOTHING).shape[1] or len(scores) != len(probabilities) or not scores:
-        raise ValueError("not a calibration of this version")
-    return found
-
-
-NOTHING = Evidence(*(np.zeros(0, np.int64) for _ in Evidence._fields))

@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,7 +27,7 @@ from anykg.errors import ConfigError, InputError, SettingError
 from anykg.evaluation.protocol import Target
 from anykg.evaluation.ranking import Best, Limits
 from anykg.evaluation.reading import note_on
-from anykg.evaluation.scoring import deduplicate
+from anykg.evaluation.scoring import known_answers
 from anykg.graph.graph import RELATION, KnowledgeGraph
 from anykg.io.catalog import GraphLike
 from anykg.models.base import LinkPredictor
@@ -63,10 +63,11 @@ def predict(
         relation: The relation.
         tail: The object.
         questions: Several questions instead: (head, relation, tail) with None or "?" for what is asked, mappings,
-            Questions, or a file of them. Repeated questions are answered once; the column `query` says which question a
-            row answers.
+            Questions, or a file of them. The column `query` says which question a row answers; equal questions are
+            computed once.
         k: Number of answers to each question.
-        known: Include known facts, marked in the column `known`.
+        known: Include known facts, marked in the column `known`. Otherwise `known_left_out` of the summary says how
+            many there are.
         candidates: The only names allowed as answers.
         like_tails: Allow only entities that the graph already has in that column of that relation.
         calibrated: Return probabilities instead of scores, from the last `check` of this graph and model; runs a check
@@ -95,21 +96,21 @@ def predict(
     scorer, name = model_of(model)
     ids, skipped = resolve(loaded, asked, strict=strict or questions is None)
     usable = np.flatnonzero((ids >= 0).any(1))
-    first = usable[np.sort(deduplicate(ids[usable]).first)]
-    limits = limits_of(loaded, ids[first], candidates, like_tails)
+    ids = ids[usable]
+    limits = limits_of(loaded, ids, candidates, like_tails)
     with connected(cluster) as workers:
         subject = Subject(loaded, scorer, budget)
-        best = ask_many(subject, ids[first], k=k, known=known, limits=limits, cluster=workers, progress=progress)
+        best = ask_many(subject, ids, k=k, known=known, limits=limits, cluster=workers, progress=progress)
         how: dict[str, Any] = {"budget": budget, "cluster": workers}
-        stated = probabilities(scorer, loaded, ids[first], best, progress, **how) if calibrated else None
-    measure, none = {"score": best.scores}, np.full(len(first), np.nan)
+        stated = probabilities(scorer, loaded, ids, best, progress, **how) if calibrated else None
+    measure, none = {"score": best.scores}, np.full(len(ids), np.nan)
     if stated is not None:
         measure = {"probability": stated.answers}
         none = stated.none if candidates is None and not like_tails else none
     columns = measure | {"rank": best.ranks, "known": best.known}
     if questions is not None:
-        columns = {"query": first[best.questions] + 1} | columns
-    counts = (len(skipped), len(usable) - len(first), len(first) - len(set(best.questions)))
+        columns = {"query": usable[best.questions] + 1} | columns
+    counts = (len(skipped), len(usable) - len(set(best.questions)))
     batch_warnings = () if questions is None else _warnings(len(asked), *counts)
     return table_of(
         loaded,
@@ -119,7 +120,8 @@ def predict(
         info=info,
         model=name,
         skipped=tuple(skipped),
-        open_lists=_open_lists(asked, first, none) if calibrated else (),
+        open_lists=_open_lists(loaded, ids, usable + 1, none),
+        left_out=None if known else dict(zip((usable + 1).tolist(), _known(loaded, ids, limits).tolist(), strict=True)),
         batch_warnings=batch_warnings,
         warnings=(
             *batch_warnings,
@@ -188,12 +190,31 @@ def probabilities(
     return Stated(result, 1 - present)
 
 
-def _open_lists(asked: Sequence[Question | Skipped], rows: np.ndarray, none: np.ndarray) -> tuple[OpenList, ...]:
-    return tuple(
-        OpenList(int(row) + 1, question.head, question.relation, question.tail, float(value))
-        for row, value in zip(rows, none, strict=True)
-        if isinstance(question := asked[row], Question) and np.isfinite(value)
-    )
+def _open_lists(
+    graph: KnowledgeGraph, asked: np.ndarray, numbers: np.ndarray, none: np.ndarray
+) -> tuple[OpenList, ...]:
+    """The last rows of the lists of answers to questions asked [Q, 3] by their numbers [Q]."""
+    vocabularies = (graph.entities, graph.relations, graph.entities)
+    lists = []
+    for row in np.flatnonzero(np.isfinite(none)):
+        given = [(part, int(i)) for part, i in zip(vocabularies, asked[row], strict=True)]
+        names = tuple(None if i < 0 else part[i] for part, i in given)
+        labels = tuple(None if i < 0 else part.label(i) for part, i in given)
+        lists.append(OpenList(int(numbers[row]), names, labels, float(none[row])))
+    return tuple(lists)
+
+
+def _known(graph: KnowledgeGraph, asked: np.ndarray, limits: Limits) -> np.ndarray:
+    """How many answers [Q] to questions asked [Q, 3] are facts of the graph, of the candidates that are allowed."""
+    counts = np.zeros(len(asked), np.int64)
+    columns = np.argmin(asked, axis=1)
+    for column in np.unique(columns):
+        mine = np.flatnonzero(columns == column)
+        facts = known_answers(graph, asked[mine], int(column))
+        only = limits.relations if column == RELATION else limits.entities
+        usable = np.ones(len(facts.values), bool) if only is None else np.isin(facts.values, only)
+        counts[mine] = np.bincount(facts.rows[usable], minlength=len(mine))
+    return counts
 
 
 def limits_of(graph: KnowledgeGraph, asked: np.ndarray, candidates: Iterable[Name] | None, like_tails: bool) -> Limits:
@@ -219,10 +240,6 @@ def limits_of(graph: KnowledgeGraph, asked: np.ndarray, candidates: Iterable[Nam
     return Limits(look_up(graph.entities, entities), look_up(graph.relations, relations), like_tails)
 
 
-def _warnings(questions: int, skipped: int, repeated: int, unanswered: int) -> tuple[str, ...]:
-    counts = {
-        "could not be asked": skipped,
-        "are repeated; each is answered once": repeated,
-        "have no answer": unanswered,
-    }
+def _warnings(questions: int, skipped: int, unanswered: int) -> tuple[str, ...]:
+    counts = {"could not be asked": skipped, "have no answer": unanswered}
     return tuple(f"{count:,} of {questions:,} questions {what}." for what, count in counts.items() if count)

@@ -24,7 +24,7 @@ import numpy as np
 
 from anykg.answers.asking import ask_many
 from anykg.answers.calibration import (
-    NOTHING,
+    VERSION,
     Calibration,
     evidence_of,
     expit,
@@ -262,7 +262,7 @@ def proposals_of(
         if np.any(effects[[index, index + r]])
     }
     made = Proposals(tuple(float(x) for x in coefficients), by_name, missing)
-    write_json(path, asdict(made))
+    write_json(path, {"version": VERSION} | asdict(made))
     return made
 
 
@@ -284,8 +284,8 @@ def _load(path: Path) -> Proposals | None:
     """The cached weights; None if there are none that can be read."""
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
-        if len(values["coefficients"]) != features(NOTHING).shape[1] + ADDED:
-            return None  # of another version
+        if values["version"] != VERSION:
+            return None
         return Proposals(
             tuple(float(x) for x in values["coefficients"]),
             {str(name): tuple(float(x) for x in part) for name, part in values["effects"].items()},

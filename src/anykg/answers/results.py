@@ -72,6 +72,10 @@ class Result:
         """Return the rows as a polars DataFrame."""
         raise NotImplementedError
 
+    def rows_of_file(self) -> pl.DataFrame:
+        """Return the rows as files hold them that have no place for the summary, such as CSV."""
+        return self.to_polars()
+
     def summary(self) -> dict[str, Any]:
         """Return what concerns all rows, JSON-ready."""
         return {}

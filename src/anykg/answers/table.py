@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 ASKED = ("predict", "score")
 """Commands whose scores are those of answers to different questions."""
+NONE_OF_THESE = "none of these"
+"""Stands for the answer in the last row of a list."""
 NOTE_ON_SCORES = "Compare scores within one question only; across questions, use probabilities."
 
 
@@ -31,9 +33,10 @@ class OpenList(NamedTuple):
 
     query: int
     """The number of the question, from 1."""
-    head: str | None
-    relation: str | None
-    tail: str | None
+    names: tuple[str | None, ...]
+    """Head, relation and tail of the question; None in the column that is asked for."""
+    labels: tuple[str | None, ...]
+    """The same, as printed."""
     none_of_these: float
     """The probability that no entity (or relation) of the graph, beyond the known answers, is an answer."""
 
@@ -53,6 +56,8 @@ class Answers(Result):
     """Questions that could not be asked, or facts that could not be scored."""
     open_lists: tuple[OpenList, ...] = ()
     """For `predict` with probabilities: the last row of every list."""
+    left_out: Mapping[int, int] | None = None
+    """For `predict`: how many known answers were left out, by the number of the question; None if they are listed."""
     batch_warnings: tuple[str, ...] = ()
     """Those of the warnings that are about several questions together."""
     extra: dict[str, Any] = field(default_factory=dict)
@@ -80,6 +85,7 @@ class Answers(Result):
             labels=None if self.labels is None else self.labels.filter(mine),
             skipped=(),
             open_lists=tuple(end._replace(query=1) for end in self.open_lists if end.query == number),
+            left_out=None if self.left_out is None else {1: self.left_out[number]},
             warnings=tuple(warning for warning in self.warnings if warning not in self.batch_warnings),
             batch_warnings=(),
         )
@@ -88,22 +94,38 @@ class Answers(Result):
         """Return the rows as a polars DataFrame."""
         return self.frame
 
+    def rows_of_file(self) -> pl.DataFrame:
+        """Return the rows with the last row of every list: "none of these" as the answer, without a rank."""
+        if not self.open_lists:
+            return self.frame
+        several = "query" in self.frame.columns
+        ends = [
+            ({"query": end.query} if several else {})
+            | {name: NONE_OF_THESE if part is None else part for name, part in zip(COLUMNS, end.names, strict=True)}
+            | {"probability": end.none_of_these}
+            for end in self.open_lists
+        ]
+        last = pl.DataFrame(ends, schema_overrides={name: self.frame.schema[name] for name in ends[0]})
+        rows = pl.concat([self.frame, last], how="diagonal")
+        return rows.sort("query", maintain_order=True) if several else rows
+
     def to_list(self) -> list[dict[str, Any]]:
         """Return a dictionary for each row."""
         return self.frame.to_dicts()
 
     def summary(self) -> dict[str, Any]:
-        """Return the number of rows, and the questions or facts that were skipped."""
+        """Return the number of rows, the questions or facts that were skipped, and what lists leave out."""
         skipped = {"skipped": [part._asdict() for part in self.skipped]} if self.skipped else {}
-        return {"count": len(self)} | skipped | self._none_of_these() | self.extra
+        ends = self._by_question("probability", {end.query: end.none_of_these for end in self.open_lists})
+        known = self._by_question("count", self.left_out or {})
+        lists = {"known_left_out": known, "none_of_these": ends}
+        return {"count": len(self)} | skipped | {name: part for name, part in lists.items() if part != []} | self.extra
 
-    def _none_of_these(self) -> dict[str, Any]:
-        """One number for one question; for several, a list with the number of each."""
-        if not self.open_lists:
-            return {}
-        if "query" not in self.frame.columns:
-            return {"none_of_these": self.open_lists[0].none_of_these}
-        return {"none_of_these": [{"query": end.query, "probability": end.none_of_these} for end in self.open_lists]}
+    def _by_question(self, name: str, values: Mapping[int, float]) -> Any:
+        """The value of the only question, or a list with that of each; an empty list without any."""
+        if values and "query" not in self.frame.columns:
+            return next(iter(values.values()))
+        return [{"query": query, name: value} for query, value in values.items()]
 
     def renderables(self) -> list[RenderableType]:
         """Return the table, how many rows it leaves out, and what scores can be compared with."""
@@ -116,7 +138,16 @@ class Answers(Result):
         only_scores = "score" in self.frame.columns and "probability" not in self.frame.columns
         if only_scores and self.command in ASKED:
             parts.append(Text(NOTE_ON_SCORES, style="dim"))
-        return parts
+        return [*parts, *self._known_answers()]
+
+    def _known_answers(self) -> list[str]:
+        """A line on how many known answers were left out, if any."""
+        counts = [count for count in (self.left_out or {}).values() if count]
+        if not counts:
+            return []
+        answers = "1 known answer is" if sum(counts) == 1 else f"{sum(counts):,} known answers are"
+        of = f", in {len(counts):,} of {len(self.left_out or {}):,} lists" if "query" in self.frame.columns else ""
+        return [f"{answers} left out{of}; --known shows them."]
 
     def _repr_html_(self) -> str:
         return str(self._shown(SHOWN_ROWS)._repr_html_())
@@ -159,7 +190,7 @@ def _last_row(end: OpenList, figures: Sequence[str]) -> list[Text]:
     from rich.text import Text
 
     values = {"query": str(end.query), "rank": "-", "probability": cell_text(end.none_of_these)}
-    parts = ("none of these" if part is None else cell_text(part) for part in (end.head, end.relation, end.tail))
+    parts = (NONE_OF_THESE if part is None else cell_text(part) for part in end.labels)
     return [Text(text) for text in (*(values.get(name, "") for name in figures), *parts)]
 
 

@@ -1,10 +1,13 @@
 """The regressions behind probabilities: whether a list lacks an answer, and answers that are told by chance."""
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 import scipy.optimize
 
-from anykg.answers import calibration
+from anykg.answers import calibration, calibration_cache
 from anykg.answers.calibration import Evidence, fit
 
 
@@ -77,3 +80,20 @@ def test_answers_told_by_chance_are_fitted_from_the_convex_optimum(monkeypatch: 
     assert len(starts) == 3
     np.testing.assert_allclose(starts[2][:2], convex * scale)
     np.testing.assert_allclose(found, [-1, 2], atol=0.4)
+
+
+def test_calibrations_of_another_version_are_not_used(tmp_path: Path) -> None:
+    zeros = np.zeros(4, np.int64)
+    scores = np.array([2.0, 1.0, 2.0, 1.0])
+    evidence = Evidence(np.array([0, 0, 1, 1]), zeros, scores, scores, scores, scores, zeros)
+    kept = fit(evidence, np.array([True, False, True, False]), ["r"]).to_dict()
+    path = tmp_path / "kept.json"
+    path.write_text(json.dumps(kept), encoding="utf-8")
+    found = calibration_cache.load(path)
+    assert found is not None
+    assert found.to_dict() == calibration.from_dict(kept).to_dict()
+    path.write_text(json.dumps(kept | {"version": calibration.VERSION - 1}), encoding="utf-8")
+    assert calibration_cache.load(path) is None
+    del kept["version"]
+    path.write_text(json.dumps(kept), encoding="utf-8")
+    assert calibration_cache.load(path) is None

@@ -304,6 +304,13 @@ def test_a_list_ends_with_the_chance_that_none_of_it_is_right() -> None:
     assert [end["query"] for end in ends] == [1, 2]
     assert ends[0]["probability"] == pytest.approx(missing.summary()["none_of_these"])
     assert repr(many).count("none of these") == 2
+    written = many.rows_of_file().filter(pl.col("tail") == "none of these")
+    assert written.columns == many.to_polars().columns
+    assert written["head"].to_list() == ["p59", "p3"]
+    assert written["rank"].to_list() == written["known"].to_list() == [None, None]
+    assert written["probability"].to_list() == pytest.approx([end["probability"] for end in ends])
+    assert many.rows_of_file()["query"].to_list() == [1] * 4 + [2] * 4
+    assert both.rows_of_file()["relation"].to_list()[-1] == "none of these"
     limited = predict(graph, head="p59", relation="works_at", model="rulebook", calibrated=True, candidates=["site1"])
     assert "none_of_these" not in limited.summary()
 

@@ -13,6 +13,7 @@ import anykg
 from anykg.answers import work
 from anykg.answers.fit import fit
 from anykg.answers.fitting import components, spread, weights
+from anykg.answers.fitting.assemble import not_clearly_better
 from anykg.answers.fitting.parts import Parts
 from anykg.answers.fitting.run import SHARE, Clock, Run
 from anykg.answers.hidden import hide_together
@@ -207,3 +208,19 @@ def test_ctrl_c_on_a_cluster_keeps_every_finished_component(tmp_path: Path, monk
     assert run.clock.interrupted
     assert list(run.models) == ["zero-shot", "schema", "popularity", "pagerank", "complex"]
     assert parts.load("complex") is not None, "--resume finds it"
+
+
+def test_a_mix_that_is_not_clearly_better_is_said_to_be_so() -> None:
+    class Asked(SimpleNamespace):
+        def __len__(self) -> int:
+            return len(self.ranks)
+
+    def remark(mixed: list[int], before: list[int], name: str = "zero-shot") -> str | None:
+        learnt: Any = SimpleNamespace(
+            mix=SimpleNamespace(ranks=np.array(mixed)), asked=Asked(ranks=np.array([before]).T)
+        )
+        return not_clearly_better([name], learnt)
+
+    assert "not clearly better than zero-shot: MRR +0.000" in str(remark([1, 2, 2, 1], [2, 1, 1, 2]))
+    assert remark([1, 1, 1, 2], [2, 2, 2, 3]) is None
+    assert remark([1, 2], [2, 1], name="popularity") is None

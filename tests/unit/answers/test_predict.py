@@ -76,7 +76,27 @@ def test_what_cannot_be_asked() -> None:
         as_questions([{"subject": "anna", "relation": "knows"}])
 
 
-def test_many_questions_each_answered_once() -> None:
+def test_lists_say_how_many_known_answers_they_leave_out() -> None:
+    def left_out(**asked: object) -> object:
+        return predict(GRAPH, model=ByName(), **asked).summary().get("known_left_out")  # type: ignore[arg-type]
+
+    assert left_out(head="anna", relation="knows") == 1
+    assert left_out(relation="likes", tail="carl") == 2
+    assert left_out(head="anna", tail="carl") == 1
+    assert left_out(head="ben", relation="likes") == 0
+    assert left_out(relation="likes", tail="carl", candidates=["anna", "ben"]) == 1
+    assert left_out(relation="likes", tail="carl", known=True) is None
+    one = predict(GRAPH, model=ByName(), head="anna", relation="knows")
+    assert repr(one).splitlines()[-1] == "1 known answer is left out; --known shows them."
+    questions = [("?", "likes", "carl"), ("ben", "likes", "?"), ("anna", "?", "carl")]
+    many = predict(GRAPH, model=ByName(), questions=questions)
+    assert [part["count"] for part in many.summary()["known_left_out"]] == [2, 0, 1]
+    assert repr(many).splitlines()[-1] == "3 known answers are left out, in 2 of 3 lists; --known shows them."
+    assert many.of_question(3).summary()["known_left_out"] == 1
+    assert "left out" not in repr(predict(GRAPH, model=ByName(), head="ben", relation="likes"))
+
+
+def test_many_questions_each_computed_once() -> None:
     model = ByName()
     asked = [("anna", "knows", "?"), ("anna", None, "ben"), {"relation": "knows", "tail": "carl"}]
     answers = predict(GRAPH, questions=[*asked, asked[0]], model=model)
@@ -84,6 +104,7 @@ def test_many_questions_each_answered_once() -> None:
         (1, "anna", "knows", "carl"),
         (2, "anna", "likes", "ben"),
         (3, "anna", "knows", "carl"),
+        (4, "anna", "knows", "carl"),
     ]
     assert model.asked == 3 + 2 + 3
     assert len(predict(GRAPH, questions=[], model=model)) == 0

@@ -20,6 +20,8 @@ from anykg.models.complex.complex import name_keys
 from anykg.models.mixture import KEPT, Component, Mixture, MixtureConfig
 
 TASKS: tuple[Target, ...] = ("node", "relation")
+ZERO_SHOT = "zero-shot"
+"""The component that is the model as it came."""
 
 
 def table_of(names: list[str], learnt: Learnt, of_relations: Learnt) -> tuple[dict[str, Any], ...]:
@@ -35,6 +37,20 @@ def table_of(names: list[str], learnt: Learnt, of_relations: Learnt) -> tuple[di
     mixed = _figures(learnt.mix.ranks)
     mixed |= {f"relation_{key}": value for key, value in _figures(of_relations.mix.ranks).items()}
     return (*rows, {"component": "mixed"} | mixed)
+
+
+def not_clearly_better(names: list[str], learnt: Learnt) -> str | None:
+    """A remark if the mix gains less than two standard errors over the model as it came; None otherwise."""
+    if ZERO_SHOT not in names or len(learnt.asked) < 2:
+        return None
+    gains = 1 / learnt.mix.ranks - 1 / learnt.asked.ranks[:, names.index(ZERO_SHOT)]
+    error = float(gains.std(ddof=1)) / len(gains) ** 0.5
+    if gains.mean() > 2 * error:
+        return None
+    return (
+        f"On the hidden facts the mix is not clearly better than zero-shot: MRR {gains.mean():+.3f} ± {error:.3f}. "
+        "More minutes or facts may help."
+    )
 
 
 def _figures(ranks: np.ndarray) -> dict[str, float]:
