@@ -21,7 +21,7 @@ from anykg.answers.hidden import hide_together
 from anykg.answers.missing import MISSING, missing_share
 from anykg.answers.predict import probabilities
 from anykg.answers.proposals import questions_of
-from anykg.benchmarks.answers import by_relation, calibration_errors, one_curve
+from anykg.benchmarks.answers.probabilities import by_relation, calibration_errors, one_curve
 from anykg.evaluation.ranking import best_answers
 from anykg.graph.graph import HEAD, RELATION, KnowledgeGraph
 from anykg.io.catalog import data_dirs, load_graph

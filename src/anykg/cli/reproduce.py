@@ -35,6 +35,8 @@ Examples:
   anykg reproduce report
 
   anykg reproduce zero-shot --models anykg-base,models/ultra_3g
+
+  anykg reproduce answers --models fit,pykeen-complex --tasks EN-FR --minutes 2
 """
 
 NAMES = """pediatypes, negative-transfer, large, wikitopics, scaling, statistics, zero-shot or answers; report rewrites
@@ -121,24 +123,26 @@ def _answers(
     results: Path,
     data_dir: Path | None,
 ) -> None:
-    from anykg.benchmarks import answers
+    from anykg.benchmarks.answers.links import LIMIT, MINUTES
+    from anykg.benchmarks.answers.run import SYSTEMS, run
+    from anykg.benchmarks.answers.table import write_table
     from anykg.errors import ConfigError
 
-    count = limit or answers.LIMIT
+    count = limit or LIMIT
     try:
-        lengths = tuple(map(float, minutes.split(","))) if minutes else answers.MINUTES
+        lengths = tuple(map(float, minutes.split(","))) if minutes else MINUTES
     except ValueError:
         raise ConfigError(f"--minutes: expected numbers separated by commas, such as 2,5; found {minutes}.") from None
-    answers.run(
-        tasks.split(",") if tasks else answers.GRAPHS,
+    run(
+        tasks.split(",") if tasks else None,
         lengths,
-        systems=systems.split(",") if systems else answers.SYSTEMS,
+        systems=systems.split(",") if systems else SYSTEMS,
         results=results,
         limit=count,
         data_dir=data_dir,
         tell=say,
     )
-    say(f"Table: {answers.write_table(results, count)}.")
+    say(f"Table: {write_table(results, count)}.")
 
 
 def _statistics(results: Path, data_dir: Path | None) -> None:

@@ -20,7 +20,7 @@ from anykg.answers.hidden import ask_back, hide
 from anykg.answers.missing import MISSING, chance_hidden, missing_share
 from anykg.answers.predict import predict
 from anykg.answers.report import compare
-from anykg.benchmarks.staff import staff_graph
+from anykg.benchmarks.answers.staff import staff_graph
 from anykg.errors import ConfigError, DataError, InputError
 from anykg.evaluation.evaluate import evaluate
 from anykg.evaluation.protocol import PROTOCOLS, Target

@@ -17,7 +17,7 @@ from anykg.answers.fitting.assemble import not_clearly_better
 from anykg.answers.fitting.parts import Parts
 from anykg.answers.fitting.run import SHARE, Clock, Run
 from anykg.answers.hidden import hide_together
-from anykg.benchmarks.staff import DEPARTMENT_OF, staff_graph
+from anykg.benchmarks.answers.staff import DEPARTMENT_OF, staff_graph
 from anykg.errors import ConfigError, DataError, SettingError
 from anykg.evaluation import reading
 from anykg.graph.graph import KnowledgeGraph

@@ -1,19 +1,26 @@
 """The table of answers: cells are kept, found again and shown side by side."""
 
 from collections.abc import Iterator
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from anykg.answers.hidden import hide_together
-from anykg.benchmarks import answers
+from anykg.benchmarks.answers import departments, links, planted, probabilities, run, table
+from anykg.benchmarks.answers.completion import COUNTS, right_proposals
+from anykg.benchmarks.answers.explanations import single_facts
+from anykg.benchmarks.answers.staff import DEPARTMENT_OF, DEPARTMENTS, staff_graph
 from anykg.benchmarks.cells import write_cells
-from anykg.benchmarks.staff import DEPARTMENT_OF, DEPARTMENTS, staff_graph
+from anykg.errors import ConfigError
 from anykg.evaluation.ranking import Best, best_answers
 from anykg.graph.split import split_task
 from anykg.models.floors import Popularity
+from anykg.models.nbf.ultra import Ultra, UltraConfig
+from anykg.models.store import load_model
 
 
 def cell(system: str, minutes: float, **figures: float) -> dict[str, object]:
@@ -29,14 +36,14 @@ def test_finished_cells_are_not_run_again(tmp_path: Path, monkeypatch: pytest.Mo
     def once(system: str, task: object, minutes: list[float], *_: object) -> Iterator[dict[str, object]]:
         ran.append((system, minutes))
         for _length in minutes:
-            yield {"figures": {answers._first(system): {"mrr": 0.5, "hits@10": 0.9, "mrr_error": 0.0}}}
+            yield {"figures": {"mixed" if system == "fit" else system: {"mrr": 0.5, "hits@10": 0.9, "mrr_error": 0.0}}}
 
-    monkeypatch.setattr(answers, "_cells", once)
-    monkeypatch.setattr(answers, "load_task", lambda *_: split_task(staff_graph(), "staff"))
+    monkeypatch.setattr(links, "measure", once)
+    monkeypatch.setattr(run, "load_task", lambda *_: split_task(staff_graph(), "staff"))
     messages: list[str] = []
     for _ in range(2):
         systems = ["zero-shot", "fit", "pykeen-rotate"]
-        answers.run(["staff"], [2.0, 1.0], systems, results=tmp_path, limit=10, tell=messages.append)
+        run.run(["staff"], [2.0, 1.0], systems, results=tmp_path, limit=10, tell=messages.append)
     # zero-shot does not depend on the minutes, and PyKEEN is trained once for all of them
     assert ran == [("zero-shot", [0.0]), ("fit", [2.0]), ("pykeen-rotate", [1.0, 2.0]), ("fit", [1.0])]
     assert messages[0] == "1 of 6: staff 0 min zero-shot ..."
@@ -49,8 +56,8 @@ def test_the_table_sets_systems_side_by_side(tmp_path: Path) -> None:
         cell("fit", 2.0, complex=0.4, mixed=0.5)
         | {"calibration": {"groups": 3, "error": 0.03, "worst": 0.1, "chance": 0.02}},
     ]
-    write_cells(tmp_path / answers.NAME / answers.CELLS_FILE, cells, experiment=answers.NAME)
-    text = answers.write_table(tmp_path, 10).read_text()
+    write_cells(tmp_path / run.NAME / run.CELLS_FILE, cells, experiment=run.NAME)
+    text = table.write_table(tmp_path, 10).read_text()
     assert "| graph | zero-shot | complex | mixed |" in text
     assert "| staff | 20.0 | 40.0 | 50.0 |" in text
     assert "| staff | 0 | before: zero-shot, one curve for all relations | 3 | 0.210 |  | 0.400 |" in text
@@ -66,12 +73,12 @@ def test_questions_are_asked_once_for_all_calibrations(monkeypatch: pytest.Monke
         asked.append(args)
         return best_answers(*args, **options)
 
-    monkeypatch.setattr(answers, "best_answers", once)
-    stated: dict[str, answers.Stated] = {
+    monkeypatch.setattr(probabilities, "best_answers", once)
+    stated: dict[str, probabilities.Stated] = {
         "even": lambda evidence: np.full(len(evidence.scores), 0.5),
         "sure": lambda evidence: np.ones(len(evidence.scores)),
     }
-    found = answers.calibration_errors(Popularity(), stated, rest, whole, hidden.triplets.astype(np.int64))
+    found = probabilities.calibration_errors(Popularity(), stated, rest, whole, hidden.triplets.astype(np.int64))
     assert len(asked) == 2  # tails and heads
     assert found["even"]["groups"] == found["sure"]["groups"] > 0
     assert found["even"]["chance"] > found["sure"]["chance"] == 0.0
@@ -85,3 +92,83 @@ def test_the_graph_of_staff_has_a_department_for_everyone() -> None:
     departments = rows.filter(rows["relation"] == DEPARTMENT_OF)
     assert departments["head"].n_unique() == len(departments) == 360
     assert set(departments["tail"]) == set(DEPARTMENTS)
+
+
+def test_uses_have_graphs_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[tuple[str, float]] = []
+
+    def once(name: str, minutes: float, _: object) -> dict[str, Any]:
+        ran.append((name, minutes))
+        return {"seconds": 60.0, "facts": 100, "planted": 1, "area": 0.75, "found": 1}
+
+    use = run.USES["audit"]._replace(graphs={"one": 0.0, "two": 3.0}, measure=once)
+    monkeypatch.setitem(run.USES, "audit", use)
+    for _ in range(2):
+        run.run(["two"], systems=["audit"], results=tmp_path)
+    run.run(systems=["audit"], results=tmp_path)
+    assert ran == [("two", 3.0), ("one", 0.0)]
+    assert "| two | 100 | 1 | 1.0 | 0.750 | 1 |" in table.write_table(tmp_path).read_text()
+    with pytest.raises(ConfigError, match="no system 'audits'"):
+        run.run(systems=["audits"], results=tmp_path)
+
+
+def test_the_mix_is_compared_with_what_it_is_made_of_and_with_pykeen() -> None:
+    cells = [
+        cell("zero-shot", 0.0, zero_shot=0.2),
+        cell("fit", 2.0, rules=0.3, complex=0.4, mixed=0.38),
+        cell("pykeen-complex", 2.0, pykeen_complex=0.35),
+    ]
+    text = table.markdown(cells, 10)
+    assert "above zero-shot by 18.0 points on average over 1 graphs, by 18.0 on the 1 without a star" in text
+    assert "above its best component by -2.0 points" in text
+    assert "more than 0.5 points below it on staff (-2.0)." in text
+    assert "above PyKEEN by 3.0 points on average over 1 graphs; below it on none." in text
+
+
+def test_hidden_facts_among_proposals_are_right(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    whole = staff_graph()
+    rest, hidden = hide_together(whole, 0.1, seed=0)
+    found = right_proposals(load_model("rulebook"), rest, whole)
+    assert found["hidden"] == len(hidden)
+    for title in ("score", "probability"):
+        first, all_of = found[f"right_by_{title}"]
+        assert 0 <= first <= all_of <= len(hidden)
+    assert found["right_by_probability"][1] > 0
+    assert found["promised"][0] <= COUNTS[0]
+    assert found["backwards"] == 0
+
+
+def test_planted_errors_are_new() -> None:
+    whole = staff_graph()
+    rest, _ = hide_together(whole, 0.1, seed=0)
+    graph = planted.spoilt(rest, whole, 0.05, seed=0)
+    wrong = ~rest.contains(graph.triplets)
+    assert len(graph) == len(rest)
+    assert 0.02 * len(rest) < wrong.sum() <= 0.05 * len(rest)
+    assert not whole.contains(graph.triplets[wrong]).any()
+
+
+def test_the_named_fact_is_compared_with_every_other_nearby() -> None:
+    rest, hidden = hide_together(staff_graph().subset(np.arange(0, 2760, 4)), 0.1, seed=0)
+    torch.manual_seed(0)
+    model = Ultra(UltraConfig(width=16, relation_layers=2, entity_layers=2)).eval()
+    found = single_facts(model, rest, hidden.triplets[:2].astype(np.int64))
+    assert 0 <= found["largest"] <= found["facts"] <= 2
+    assert found["compared"] > 1
+
+
+def test_departments_are_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(departments, "fit", lambda *_, **__: Popularity())
+    monkeypatch.setattr(departments, "SEEDS", 1)
+    found = departments.measure("staff", 2.0)
+    assert found["people"] > 20
+    assert 0 < found["right"] < 0.5, "popularity names the same department for all"
+    assert "2 minutes of `fit`" in departments.lines([found | {"minutes": 2.0}])[-1]
+
+
+def test_starred_graphs_were_trained_on() -> None:
+    card = (resources.files("anykg") / "weights" / "anykg-base" / "README.md").read_text(encoding="utf-8").lower()
+    assert all(name.lower() in card for name in links.TRAINED_ON)
+    assert set(links.TRAINED_ON) < set(links.GRAPHS)

@@ -1,0 +1,54 @@
+"""A graph of an organisation, fitted with a tenth of its facts hidden: is the right department first, and how sure?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from anykg.answers.fit import fit
+from anykg.answers.hidden import hide_together
+from anykg.answers.predict import predict
+from anykg.benchmarks.answers.staff import DEPARTMENT_OF, staff_graph
+from anykg.benchmarks.cells import Cell
+
+GRAPHS = {"staff": 2.0}
+SEEDS = 3
+SHARE = 0.1
+
+
+def measure(name: str, minutes: float, data_dir: Path | None = None) -> dict[str, Any]:
+    """Figures of graphs drawn from some seeds, each fitted for some minutes."""
+    right: list[bool] = []
+    stated: list[float] = []
+    facts = 0
+    for seed in range(SEEDS):
+        whole = staff_graph(seed)
+        rest, hidden = hide_together(whole, SHARE, seed + 1)
+        facts += len(whole)
+        asked = [(head, tail) for head, relation, tail in hidden.to_polars().rows() if relation == DEPARTMENT_OF]
+        questions = [(head, DEPARTMENT_OF, "?") for head, _ in asked]
+        found = predict(rest, questions=questions, k=1, calibrated=True, model=fit(rest, minutes=minutes, seed=seed))
+        first = {row["query"]: row for row in found.to_list()}
+        right += [first[number]["tail"] == tail for number, (_, tail) in enumerate(asked, 1)]
+        stated += [first[number]["probability"] for number in range(1, len(asked) + 1)]
+    return {
+        "facts": facts / SEEDS,
+        "people": len(right),
+        "right": float(np.mean(right)),
+        "stated": float(np.mean(stated)),
+    }
+
+
+def lines(cells: list[Cell]) -> list[str]:
+    """A sentence."""
+    return [
+        *("", "## A graph of departments, staff, skills and services", ""),
+        *(
+            f"{SEEDS} graphs of {cell['facts']:,.0f} facts on average, {SHARE:.0%} hidden, {cell['minutes']:g} minutes "
+            f"of `fit`: the right department is first for {cell['right']:.1%} of {cell['people']} people whose "
+            f"department is hidden, and the mean probability stated for the first is {cell['stated']:.1%}."
+            for cell in cells
+        ),
+    ]

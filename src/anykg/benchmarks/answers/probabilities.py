@@ -1,0 +1,81 @@
+"""How far stated probabilities of first answers are from the truth, by relation and direction.
+
+A first answer is right if it is any fact of the benchmark, and the benchmark's share of facts outside the graph is what
+probabilities take to be missing. The same with the share that the graph itself suggests is kept beside it: that counts
+true facts which the benchmark does not have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from anykg.answers.calibration import Calibration, Evidence, evidence_of
+from anykg.evaluation.ranking import Best, best_answers
+from anykg.evaluation.scoring import questions_about
+from anykg.graph.graph import HEAD, TAIL, KnowledgeGraph
+from anykg.models.base import LinkPredictor
+
+FEWEST = 50
+"""Test facts of a relation and direction whose calibration is reported."""
+
+Stated = Callable[[Evidence], np.ndarray]
+"""The probabilities [A] of answers."""
+
+
+def calibration_errors(
+    model: LinkPredictor, stated: Mapping[str, Stated], graph: KnowledgeGraph, whole: KnowledgeGraph, facts: np.ndarray
+) -> dict[str, dict[str, Any]]:
+    """How far stated probabilities of first answers are from the truth, by relation and direction.
+
+    The questions are asked once, for all of `stated`. `chance` is the mean error that probabilities which hold would
+    have on as many questions: facts that share a question share its first answer, so that some groups of many facts
+    are a few questions only.
+    """
+    rows: dict[str, list[tuple[float, float]]] = {name: [] for name in stated}
+    for column in (TAIL, HEAD):
+        questions = questions_about(facts, column)
+        best: Best = best_answers(model, graph, questions, k=1)
+        evidence, right = evidence_of(best, column, graph.num_relations), whole.contains(best.triplets)
+        same = np.unique(questions, axis=0, return_inverse=True)[1].reshape(-1)[best.questions]
+        for name, state in stated.items():
+            given = state(evidence)
+            for group in np.unique(evidence.groups):
+                mine = evidence.groups == group
+                if mine.sum() >= FEWEST:
+                    gap = abs(float(given[mine].mean()) - float(right[mine].mean()))
+                    rows[name].append((gap, chance_error(given[mine], same[mine])))
+    return {name: _summary(part) for name, part in rows.items()}
+
+
+def chance_error(probabilities: np.ndarray, questions: np.ndarray) -> float:
+    """The expected |mean stated - share right| of facts [F] if the probabilities hold; `questions` [F] share an answer.
+
+    >>> float(round(chance_error(np.full(50, 0.5), np.arange(50)), 3))
+    0.056
+    >>> float(round(chance_error(np.full(50, 0.5), np.zeros(50, int)), 3))
+    0.399
+    """
+    _, first, counts = np.unique(questions, return_index=True, return_counts=True)
+    chances = probabilities[first].astype(float)
+    variance = (counts**2 * chances * (1 - chances)).sum() / counts.sum() ** 2
+    return float(np.sqrt(2 / np.pi * variance))
+
+
+def _summary(rows: list[tuple[float, float]]) -> dict[str, Any]:
+    if not rows:
+        return {"groups": 0, "error": None, "worst": None, "chance": None}
+    gaps, chances = np.array(rows).T
+    return {"groups": len(rows), "error": gaps.mean(), "worst": gaps.max(), "chance": chances.mean()}
+
+
+def by_relation(calibration: Calibration, graph: KnowledgeGraph) -> Stated:
+    """The probabilities that a calibration states."""
+    return lambda evidence: calibration.probabilities(evidence, list(graph.relations))
+
+
+def one_curve(calibration: Calibration) -> Stated:
+    """The probabilities that one curve of all scores states."""
+    return lambda evidence: calibration(evidence.scores)
