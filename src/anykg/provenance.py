@@ -1,9 +1,10 @@
-"""The provenance of a result: package versions and commit."""
+"""The provenance of a result: package versions, commit and source files."""
 
 from __future__ import annotations
 
 import platform
 import subprocess
+from hashlib import blake2b
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -32,3 +33,11 @@ def commit() -> str:
         return subprocess.run([*git, *describe], capture_output=True, text=True, check=True, timeout=10).stdout.strip()
     except (OSError, subprocess.SubprocessError):
         return "unknown"
+
+
+def source_digest() -> str:
+    """A hash of the source files of this package, by name, size and time: other code may compute other results."""
+    root = Path(__file__).parent
+    files = sorted((str(file.relative_to(root)), file.stat()) for file in root.rglob("*.py"))
+    stated = [(name, status.st_size, status.st_mtime_ns) for name, status in files]
+    return blake2b(repr(stated).encode(), digest_size=12).hexdigest()

@@ -113,6 +113,7 @@ def audit(
     minutes: float | None = None,
     epochs: int | None = None,
     seed: int = 0,
+    again: bool = False,
     cluster: Cluster | str | None = None,
     progress: Progress = ignore,
 ) -> Audit:
@@ -129,6 +130,7 @@ def audit(
         epochs: Passes of ComplEx over the facts of each part, instead of a time: the result then depends on `seed`
             alone.
         seed: Draws the parts, and the corrupted facts that plausibility is learned from.
+        again: Judge the facts again, even if what an earlier audit with the same settings found is stored.
         cluster: Address of a Ray cluster that works on the parts: "auto", HOST:PORT, or "local" for all cores of this
             machine. The effort for each part is that of one machine, so it takes less time.
         progress: Called with (done, total) steps.
@@ -154,7 +156,9 @@ def audit(
     if epochs is not None:
         effort = Effort(None, None, NEGATIVES // folds, epochs)
     with connected(cluster) as workers:
-        judged = plausibility(loaded, folds=folds, effort=effort, seed=seed, cluster=workers, progress=progress)
+        judged = plausibility(
+            loaded, folds=folds, effort=effort, seed=seed, again=again, cluster=workers, progress=progress
+        )
     order = np.argsort(judged.log_odds, kind="stable")
     if relations is not None:
         order = order[np.isin(loaded.triplets[order, RELATION], look_up(loaded.relations, relations))]
@@ -221,10 +225,20 @@ class _Reasons:
         """One or more sentences without a full stop, joined by semicolons."""
         reasons = [*self._violations(fact), *self._unusual_kinds(fact)]
         unexpected = 1 if not reasons else FAR_DOWN  # without another reason, any better answer is one
-        sides = [side for side in (0, 1) if ranks[side] > unexpected and expected[side] != NO_BETTER]
+        sides = [
+            side
+            for side in (0, 1)
+            if ranks[side] > unexpected and expected[side] != NO_BETTER and not self._taken(int(fact[RELATION]), side)
+        ]
         if sides:
             reasons.append(self._instead(fact, ranks, expected, sides[0]))
         return "; ".join(reasons) or "little else in the graph supports it"
+
+    def _taken(self, relation: int, side: int) -> bool:
+        """Whether an entity at this end has one fact of the relation: then another one's is not to be expected."""
+        counts = self.counts
+        single, all_of = ((counts.single_tails, counts.tails), (counts.single_heads, counts.heads))[side]
+        return bool(all_of[relation] >= FEWEST and single[relation] >= FUNCTIONAL * all_of[relation])
 
     def _instead(self, fact: np.ndarray, ranks: np.ndarray, expected: np.ndarray, side: int) -> str:
         """The answer that was expected instead of one end, with the rule that speaks most for it."""

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import logging
 import time
+from typing import Any
 
 import numpy as np
 
 from anykg.answers import calibration, calibration_cache
+from anykg.answers.missing import MISSING
 from anykg.cluster import Cluster
-from anykg.errors import SettingError
+from anykg.errors import InputError, SettingError
 from anykg.evaluation.protocol import Target
 from anykg.evaluation.reading import best_answers, budget_of
 from anykg.graph.graph import RELATION, TAIL, KnowledgeGraph
 from anykg.models.base import LinkPredictor
+from anykg.models.mixture import Mixture
 from anykg.progress import Progress, ignore
 
 logger = logging.getLogger("anykg")
@@ -48,7 +51,7 @@ def calibration_of(
 
 def refuse_parts(model: LinkPredictor, graph: KnowledgeGraph, task: Target, budget: int | None) -> None:
     """Raise if the model's own calibration, for the whole graph, would be used on parts of it."""
-    if calibration_cache.own(model, task) is not None and budget_of(graph, budget, model) is not None:
+    if stored_with(model, task) and budget_of(graph, budget, model) is not None:
         raise SettingError(
             "budget", "probabilities of a model made by fit hold for the whole graph; use 0, or ask for scores"
         )
@@ -61,13 +64,36 @@ def kept_calibration(
 
     None if the model brings one for the whole graph and only a part is read.
     """
-    own = calibration_cache.own(model, task)
-    if own is not None:
-        return own if budget_of(graph, budget, model) is None else None
+    if stored_with(model, task):
+        return own_calibration(model, graph, task) if budget_of(graph, budget, model) is None else None
     kept = calibration_cache.kept(graph, model, task, budget)
     if kept is not None and kept.note is not None:
         logger.info("Probabilities are %s.", kept.note)
     return None if kept is None else kept.calibration
+
+
+def stored_with(model: LinkPredictor, task: Target) -> dict[str, Any]:
+    """What a model made by `fit` keeps of its calibration; nothing for others."""
+    stored: dict[str, Any] = getattr(model.config, "calibration", {}).get(task) or {}
+    return stored
+
+
+def own_calibration(model: LinkPredictor, graph: KnowledgeGraph, task: Target) -> calibration.Calibration | None:
+    """The calibration of a model made by `fit`; one that another version of anykg has stored is made again."""
+    stored = stored_with(model, task)
+    if not stored:
+        return None
+    try:
+        return calibration.from_dict(stored)
+    except (ValueError, KeyError, TypeError) as error:
+        from anykg.answers.fitted import calibrated, fitted_to
+
+        if isinstance(model, Mixture) and fitted_to(model, graph):
+            return calibrated(model, graph, task, float(stored.get("missing", MISSING)))
+        raise InputError(
+            "Another version of anykg stored the probabilities of this fitted model, and the graph has changed since; "
+            "fit it again."
+        ) from error
 
 
 def _announce(model: LinkPredictor, graph: KnowledgeGraph, task: Target, budget: int | None, workers: int) -> None:

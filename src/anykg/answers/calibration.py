@@ -34,7 +34,7 @@ from anykg.graph.graph import HEAD, RELATION
 from anykg.seeds import generator
 
 VERSION = 2
-"""Of what is kept: counted up when older calibrations state other probabilities. Others are made again."""
+"""Of the stored form. Increase it whenever stored calibrations would give other probabilities; those are made again."""
 BINS = 15
 FOLDS = 4
 STRENGTHS = (0.3, 1.0, 3.0, 10.0)

@@ -27,15 +27,6 @@ def digest_of(model: LinkPredictor) -> str:
     return content.hexdigest()
 
 
-def own(model: LinkPredictor, task: Target) -> Calibration | None:
-    """The calibration stored with a model made by `fit`."""
-    kept = getattr(model.config, "calibration", {}).get(task)
-    try:
-        return from_dict(kept) if kept else None
-    except (ValueError, KeyError, TypeError):  # of an earlier version
-        return None
-
-
 def path_of(graph: KnowledgeGraph, model: LinkPredictor, task: str, budget: int | None = None) -> Path:
     """The path of the cached calibration of a model on a graph for a task and a budget."""
     from platformdirs import user_cache_path
@@ -93,5 +84,5 @@ def load(path: Path) -> Calibration | None:
     """A cached calibration; None if the file is missing or unreadable."""
     try:
         return from_dict(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None

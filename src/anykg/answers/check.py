@@ -18,6 +18,7 @@ import polars as pl
 import torch
 
 from anykg.answers import calibration, calibration_cache, recovered
+from anykg.answers.calibrated import own_calibration
 from anykg.answers.fitted import asked_before, fitted_to, has_seen
 from anykg.answers.hidden import Recovery, ask_back, hide, hide_together
 from anykg.answers.inputs import ModelLike, graph_of, model_of
@@ -97,7 +98,7 @@ def check(
     scorer, called = model_of(model, name)
     num_facts = FACTS[task] if facts is None else facts
     alike = loaded.derive(redundant_relations)
-    own = calibration_cache.own(scorer, task) if missing is None else None
+    own = own_calibration(scorer, loaded, task) if missing is None else None
     fitted = isinstance(scorer, Mixture) and fitted_to(scorer, loaded)
     differing = 0
     if isinstance(scorer, Mixture) and fitted:

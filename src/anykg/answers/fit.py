@@ -18,7 +18,7 @@ import torch
 
 from anykg.answers.calibration_cache import digest_of
 from anykg.answers.fitting import spread
-from anykg.answers.fitting.assemble import assemble, not_clearly_better, table_of
+from anykg.answers.fitting.assemble import assemble, remark_on_gain, table_of
 from anykg.answers.fitting.components import fit_components, refit
 from anykg.answers.fitting.parts import Parts
 from anykg.answers.fitting.run import SHARE, Clock, Run, Tell
@@ -140,7 +140,7 @@ def _mix(run: Run) -> Mixture:
     others = fit_weights(entities.only([asked.index(name) for name in fallback]), groups, None).general
     of_relations = Learnt(names, relations, choose(relations, run.graph.num_entities, corrections=False))
     table = table_of(asked, learnt, of_relations)
-    remark = not_clearly_better(asked, learnt)
+    remark = remark_on_gain(asked, learnt)
     if remark:
         run.tell(remark)
     if not run.clock.interrupted:

@@ -9,7 +9,7 @@ networks that were trained on the others.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -29,6 +29,7 @@ from anykg.models.complex.fit import fit_complex
 from anykg.models.rulebook import fit_rulebook
 from anykg.models.schema import SchemaModel
 from anykg.progress import Progress, after, ignore
+from anykg.provenance import source_digest
 from anykg.rules.kernels.joins import Adjacency, adjacency, connections
 from anykg.seeds import generator, torch_generator
 
@@ -107,15 +108,21 @@ def plausibility(
     folds: int,
     effort: Effort,
     seed: int = 0,
+    again: bool = False,
     cluster: Cluster | None = None,
     progress: Progress = ignore,
 ) -> Plausibility:
     """Judge every fact of a graph by the others, hiding the facts in `folds` parts.
 
-    Finished folds are cached until all are done.
+    Finished folds are cached until all are done, and then what was found, which `again` does not use.
     """
     steps = folds * STEPS + 1
     subject, common = Subject(graph), _Folds(folds, effort, seed)
+    kept = Store("audited", graph.digest, common, source_digest())
+    stored = None if again else kept.load(0)
+    if stored is not None:
+        progress(steps, steps)
+        return Plausibility(**stored)
     store = Store("audit", graph.digest, common)
     parts = [(number,) for number in range(folds)]
     answers = results(fold_part, subject, parts, common=common, cluster=cluster, store=store)
@@ -130,8 +137,10 @@ def plausibility(
         name: np.concatenate([getattr(fold, name) for fold in folds_done]) for name in ("rows", "ranks", "expected")
     }
     back = np.argsort(whole["rows"])
+    found = {"log_odds": log_odds} | {name: whole[name][back] for name in ("ranks", "expected")}
+    kept.save(0, found)
     progress(steps, steps)
-    return Plausibility(log_odds, *(whole[name][back] for name in ("ranks", "expected")))
+    return Plausibility(**found)
 
 
 def fold_part(subject: Subject, common: _Folds, number: int) -> Arrays:
@@ -242,6 +251,7 @@ class _Chunk(NamedTuple):
     rows: np.ndarray  # [A], which facts
     query: Tensor  # [A], the query of each
     tails: Tensor  # [A]
+    relations: np.ndarray  # [Q], of the queries
     own: Tensor  # [A], their scores
     open: Tensor  # [Q, N], the scores of the answers that are not known, -inf for the others
 
@@ -255,7 +265,7 @@ def _scored(graph: KnowledgeGraph, model: LinkPredictor, encoded: Any, facts: np
         own = scores[which, tails]
         known = graph.answers(heads, relations)
         scores[torch.from_numpy(known.rows), torch.from_numpy(known.values.astype(np.int64))] = -torch.inf
-        yield _Chunk(rows, which, tails, own, scores)
+        yield _Chunk(rows, which, tails, relations, own, scores)
 
 
 def _among_their_kind(
@@ -283,14 +293,32 @@ def _among_their_kind(
 def _expected(
     graph: KnowledgeGraph, model: LinkPredictor, encoded: Any, facts: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The ranks of the tails of known facts [F] among all entities, and the best unknown ones, NO_BETTER if none is."""
+    """The ranks of the tails of known facts [F] among all entities, and the best unknown ones, NO_BETTER if none is.
+
+    Expected is only what is a tail of the relation elsewhere: other entities may score higher, but are no reason.
+    """
     ranks, best = np.empty(len(facts), np.float32), np.empty(len(facts), np.int64)
+    tails = graph.derive(_tails_of_relations)
     for chunk in _scored(graph, model, encoded, facts):
-        highest, leading = (part[chunk.query] for part in chunk.open.max(1))
-        best[chunk.rows] = torch.where(highest > chunk.own, leading, NO_BETTER).numpy()
+        highest, leading = chunk.own.new_empty(len(chunk.relations)), torch.empty(len(chunk.relations)).long()
+        for relation in np.unique(chunk.relations):
+            queries, members = torch.from_numpy(np.flatnonzero(chunk.relations == relation)), tails(int(relation))
+            highest[queries], first = chunk.open[queries[:, None], members].max(1)
+            leading[queries] = members[first]
+        better = highest[chunk.query] > chunk.own
+        best[chunk.rows] = torch.where(better, leading[chunk.query], NO_BETTER).numpy()
         for mine in _blocks(np.arange(len(chunk.rows)), graph.num_entities):
             ranks[chunk.rows[mine.numpy()]] = 1 + _better(chunk.open[chunk.query[mine]], chunk.own[mine, None])
     return ranks, best
+
+
+def _tails_of_relations(graph: KnowledgeGraph) -> Callable[[int], Tensor]:
+    """The distinct tails of each relation, inverses included."""
+    _, relations, tails = graph.with_inverses().astype(np.int64).T
+    pairs = np.unique(relations * max(graph.num_entities, 1) + tails)
+    kinds, members = np.divmod(pairs, max(graph.num_entities, 1))
+    ends = np.searchsorted(kinds, np.arange(2 * graph.num_relations + 1))
+    return lambda relation: torch.from_numpy(members[ends[relation] : ends[relation + 1]])
 
 
 def _blocks(rows: np.ndarray, width: int) -> list[Tensor]:

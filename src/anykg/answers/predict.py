@@ -27,13 +27,16 @@ from anykg.errors import ConfigError, InputError, SettingError
 from anykg.evaluation.protocol import Target
 from anykg.evaluation.ranking import Best, Limits
 from anykg.evaluation.reading import note_on
-from anykg.evaluation.scoring import known_answers
+from anykg.evaluation.scoring import deduplicate, known_answers
 from anykg.graph.graph import RELATION, KnowledgeGraph
 from anykg.io.catalog import GraphLike
 from anykg.models.base import LinkPredictor
 from anykg.models.mixture import Mixture
 from anykg.models.store import DEFAULT_MODEL
 from anykg.progress import Progress, ignore
+
+AT_ONCE = 256
+"""Questions whose known answers are listed together."""
 
 
 def predict(
@@ -206,15 +209,20 @@ def _open_lists(
 
 def _known(graph: KnowledgeGraph, asked: np.ndarray, limits: Limits) -> np.ndarray:
     """How many answers [Q] to questions asked [Q, 3] are facts of the graph, of the candidates that are allowed."""
-    counts = np.zeros(len(asked), np.int64)
-    columns = np.argmin(asked, axis=1)
+    distinct = deduplicate(asked)
+    questions = distinct.questions
+    counts = np.zeros(len(questions), np.int64)
+    columns = np.argmin(questions, axis=1)
     for column in np.unique(columns):
-        mine = np.flatnonzero(columns == column)
-        facts = known_answers(graph, asked[mine], int(column))
         only = limits.relations if column == RELATION else limits.entities
-        usable = np.ones(len(facts.values), bool) if only is None else np.isin(facts.values, only)
-        counts[mine] = np.bincount(facts.rows[usable], minlength=len(mine))
-    return counts
+        all_of = np.flatnonzero(columns == column)
+        for first in range(0, len(all_of), AT_ONCE):
+            mine = all_of[first : first + AT_ONCE]
+            facts = known_answers(graph, questions[mine], int(column))
+            usable = np.ones(len(facts.values), bool) if only is None else np.isin(facts.values, only)
+            counts[mine] = np.bincount(facts.rows[usable], minlength=len(mine))
+    found: np.ndarray = counts[distinct.which]
+    return found
 
 
 def limits_of(graph: KnowledgeGraph, asked: np.ndarray, candidates: Iterable[Name] | None, like_tails: bool) -> Limits:

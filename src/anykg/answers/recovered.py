@@ -18,7 +18,6 @@ from zipfile import BadZipFile
 import numpy as np
 import polars as pl
 
-import anykg
 from anykg.answers.calibration_cache import SIMILAR
 from anykg.answers.hidden import Recovery
 from anykg.atomic import atomic_path
@@ -26,6 +25,7 @@ from anykg.errors import InputError
 from anykg.graph import versions
 from anykg.graph.graph import HEAD, RELATION, TAIL, KnowledgeGraph
 from anykg.models.base import LinkPredictor
+from anykg.provenance import source_digest
 
 MOST = 300
 """Number of cached files; the oldest are removed first."""
@@ -45,7 +45,7 @@ class Recalled(NamedTuple):
 
 def keys_of(models: list[str], *settings: object) -> list[str]:
     """Cache keys for the answers of models, from their digests, reading budgets and settings."""
-    common = f"{settings} {_code()}"
+    common = f"{settings} {source_digest()}"
     return [blake2b(f"{digest} {common}".encode(), digest_size=12).hexdigest() for digest in models]
 
 
@@ -152,14 +152,6 @@ def _folder() -> Path:
     from platformdirs import user_cache_path
 
     return Path(user_cache_path("anykg")) / "checks"
-
-
-def _code() -> str:
-    """A hash of the version and the source files of anykg: other code may answer differently."""
-    root = Path(anykg.__file__).parent
-    files = sorted((str(file.relative_to(root)), file.stat()) for file in root.rglob("*.py"))
-    stated = [(name, status.st_size, status.st_mtime_ns) for name, status in files]
-    return blake2b(f"{anykg.__version__} {stated}".encode(), digest_size=12).hexdigest()
 
 
 def _ours(models: list[LinkPredictor]) -> bool:

@@ -73,7 +73,7 @@ class Result:
         raise NotImplementedError
 
     def rows_of_file(self) -> pl.DataFrame:
-        """Return the rows as files hold them that have no place for the summary, such as CSV."""
+        """Return the rows for formats without a summary, such as CSV."""
         return self.to_polars()
 
     def summary(self) -> dict[str, Any]:

@@ -79,13 +79,14 @@ class Answers(Result):
     def of_question(self, number: int) -> Answers:
         """Return the answers to one of several questions, by its number from 1, as if it had been asked alone."""
         mine = self.frame["query"] == number
+        left_out = None if self.left_out is None else self.left_out.get(number)
         return replace(
             self,
             frame=self.frame.filter(mine).drop("query"),
             labels=None if self.labels is None else self.labels.filter(mine),
             skipped=(),
             open_lists=tuple(end._replace(query=1) for end in self.open_lists if end.query == number),
-            left_out=None if self.left_out is None else {1: self.left_out[number]},
+            left_out=None if left_out is None else {1: left_out},
             warnings=tuple(warning for warning in self.warnings if warning not in self.batch_warnings),
             batch_warnings=(),
         )
@@ -132,7 +133,8 @@ class Answers(Result):
         from rich.text import Text
 
         if not len(self):
-            return ["No answers."]
+            ends = [self.as_rich()] if self.open_lists else []
+            return ["No answers.", *ends, *self._known_answers()]
         left = len(self) - SHOWN_ROWS
         parts: list[RenderableType] = [self.as_rich(SHOWN_ROWS), *([f"... and {left:,} more"] if left > 0 else [])]
         only_scores = "score" in self.frame.columns and "probability" not in self.frame.columns
@@ -147,7 +149,7 @@ class Answers(Result):
             return []
         answers = "1 known answer is" if sum(counts) == 1 else f"{sum(counts):,} known answers are"
         of = f", in {len(counts):,} of {len(self.left_out or {}):,} lists" if "query" in self.frame.columns else ""
-        return [f"{answers} left out{of}; --known shows them."]
+        return [f"{answers} left out{of}; known=True (--known) includes them."]
 
     def _repr_html_(self) -> str:
         return str(self._shown(SHOWN_ROWS)._repr_html_())

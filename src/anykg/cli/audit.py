@@ -14,7 +14,8 @@ List the known facts that the rest of the graph contradicts, least plausible fir
 those below --max-plausibility.
 
 The facts are hidden in parts, and each part is judged by the others: by vectors and rules fitted to them, and by
-their schema. Prints an estimate of the time first. After Ctrl-C, finished parts are kept for the same command.
+their schema. Prints an estimate of the time first. After Ctrl-C, finished parts are kept for the same command. What was
+found is kept too: listing other facts of the same audit takes no time. --again repeats it.
 
 Examples:
 
@@ -52,6 +53,9 @@ def audit(
         typer.Option(help="Passes of ComplEx instead of a time; the result then depends on the seed alone.", min=1),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed for drawing the parts.")] = 0,
+    again: Annotated[
+        bool, typer.Option("--again", help="Judge again, even if what an earlier audit found is stored.")
+    ] = False,
     format: Rows = None,
     out: RowsOut = None,
     cluster: ClusterAddress = None,
@@ -81,6 +85,7 @@ def audit(
             minutes=time,
             epochs=epochs,
             seed=seed,
+            again=again,
             cluster=cluster,
             progress=advance,
         )

@@ -116,8 +116,8 @@ def write_result(result: Result, format: str | None, out: Path | None = None, *,
     from anykg.atomic import write_text
     from anykg.io.write import encode_rows, write_rows
 
-    facts_alone = format in (None, "json", "nt")  # what else there is to say is not in rows, or has no place
-    frame = result.to_polars() if facts_alone else result.rows_of_file()
+    ends_in_rows = format not in (None, "json", "nt")  # tables and JSON show them elsewhere, N-Triples have no place
+    frame = result.rows_of_file() if ends_in_rows else result.to_polars()
     if format == "json":
         text = result.to_json() + "\n"
         if out is None:

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from anykg.benchmarks.experiment import Cell, Experiment
 
 EXAMPLES = """
-Run one of the paper's tables or figures and compare the results with the published ones.
+Run one of the paper's tables or figures and compare the results with the published ones, or measure the shipped models
+(zero-shot) and what answers are used for (answers).
 
 Finished runs are skipped and stopped ones resumed, so the command can be repeated, even several at the same time.
 
@@ -42,6 +43,9 @@ Examples:
 NAMES = """pediatypes, negative-transfer, large, wikitopics, scaling, statistics, zero-shot or answers; report rewrites
 all tables and docs/results.md from the results so far."""
 
+MODELS = """Only these models, separated by commas. answers: of zero-shot, fit, pykeen-complex, pykeen-rotate, complete,
+audit, explain and departments."""
+
 CLUSTER = """Run on the Ray cluster at this address (auto, HOST:PORT, or local for all cores of this machine); its
 machines must share the folder of runs and have the datasets."""
 
@@ -53,7 +57,7 @@ def register(app: typer.Typer) -> None:
 
 def reproduce(
     name: Annotated[str, typer.Argument(help=NAMES)],
-    models: Annotated[str | None, typer.Option(help="Only these models, separated by commas.")] = None,
+    models: Annotated[str | None, typer.Option(help=MODELS)] = None,
     tasks: Annotated[str | None, typer.Option(help="Only these tasks, separated by commas.")] = None,
     seeds: Annotated[int | None, typer.Option(help="Number of seeds, from 0.", min=1)] = None,
     budget: Annotated[float | None, typer.Option(help="Start no run after this many minutes.")] = None,
@@ -156,12 +160,16 @@ def _statistics(results: Path, data_dir: Path | None) -> None:
 def _report(results: Path, page: Path) -> None:
     from anykg.atomic import write_text
     from anykg.benchmarks import statistics_table, zero_shot
+    from anykg.benchmarks.answers import run as answers
+    from anykg.benchmarks.answers.table import write_table as write_answers
     from anykg.benchmarks.experiment import load_experiment
     from anykg.benchmarks.overview import EXPERIMENTS, results_page
 
     statistics_table.write_tables(results)
     if (results / zero_shot.NAME / zero_shot.CELLS_FILE).exists():
         zero_shot.write_table(results)
+    if (results / answers.NAME / answers.CELLS_FILE).exists():
+        write_answers(results)
     for name in EXPERIMENTS:
         _write(load_experiment(name), results)
     write_text(page, results_page(results))

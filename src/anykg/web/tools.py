@@ -158,6 +158,7 @@ class Toolbox:
                 self._judged(row) | {"answer": row[asked], "label": label(position(row[asked]))} for row in rows[:k]
             ],
             "none_of_these": ranked["summary"].get("none_of_these"),
+            "known_left_out": ranked["summary"].get("known_left_out", 0),
             "trust": self._trust(question[1]),
             "note": None if calibrated else "No probabilities for this kind of question; scores only rank.",
         }

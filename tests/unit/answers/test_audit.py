@@ -1,11 +1,13 @@
 """Audits: a planted error is found and named."""
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+from anykg.answers import plausibility
 from anykg.answers.audit import audit
 from anykg.answers.plausibility import _among_their_kind, corrupted
 from anykg.errors import DataError, SettingError
@@ -64,6 +66,37 @@ def test_the_number_of_facts_that_are_listed_is_limited_and_said() -> None:
     second = some.to_polars()["plausibility"][1]
     assert audit(staff(), epochs=1, folds=2, max_plausibility=second).doubtful == 1, "only what is below"
     assert one.sentence == "6 of 6 facts are less plausible than 1; the least plausible is listed."
+
+
+def test_what_an_audit_found_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    first = audit(staff(), epochs=1, folds=2, max_plausibility=1)
+    with monkeypatch.context() as patched:
+        patched.setattr(plausibility, "fit_complex", None)  # nothing is fitted again
+        more = audit(staff(), epochs=1, folds=2, max_plausibility=1, count=20)
+        with pytest.raises(TypeError):
+            audit(staff(), epochs=1, folds=2, again=True)
+    assert more.to_polars().head(10).equals(first.to_polars())
+
+
+def test_expected_is_what_the_relation_has_elsewhere() -> None:
+    graph = staff()
+    result = audit(graph, epochs=3, folds=2, max_plausibility=1, count=len(graph)).to_polars()
+    for column in ("tail", "head"):
+        ends = {(row["relation"], row[column]) for row in graph.to_polars().to_dicts()}
+        expected = result.filter(result[f"expected_{column}"].is_not_null())
+        assert len(expected) > 10
+        assert {(row["relation"], row[f"expected_{column}"]) for row in expected.to_dicts()} <= ends
+
+
+def test_what_has_its_only_fact_is_not_expected() -> None:
+    """Every person has a badge, and no badge two: another one's badge is no alternative."""
+    lines = [line for i in range(60) for line in (f"p{i} has_badge b{i}", f"p{i} works_in d{i % 3}")]
+    graph = named(*lines, *(f"p{i} knows p{(i + 3) % 60}" for i in range(60)))
+    found = audit(graph, epochs=2, folds=2, max_plausibility=1, count=len(graph)).to_polars()
+    reasons = found.filter(found["relation"] == "has_badge")["reason"]
+    assert len(reasons) == 60
+    assert not reasons.str.contains("was expected").any()
 
 
 def test_settings_are_checked() -> None:

@@ -1,6 +1,7 @@
 """A model made for one graph: what it is made of, what it keeps, and what it says of a graph that has grown."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,12 +14,12 @@ import anykg
 from anykg.answers import work
 from anykg.answers.fit import fit
 from anykg.answers.fitting import components, spread, weights
-from anykg.answers.fitting.assemble import not_clearly_better
+from anykg.answers.fitting.assemble import remark_on_gain
 from anykg.answers.fitting.parts import Parts
 from anykg.answers.fitting.run import SHARE, Clock, Run
 from anykg.answers.hidden import hide_together
 from anykg.benchmarks.answers.staff import DEPARTMENT_OF, staff_graph
-from anykg.errors import ConfigError, DataError, SettingError
+from anykg.errors import ConfigError, DataError, InputError, SettingError
 from anykg.evaluation import reading
 from anykg.graph.graph import KnowledgeGraph
 from anykg.models.floors import PageRank, Popularity
@@ -82,6 +83,21 @@ def test_saved_and_loaded_it_answers_alike(made: tuple[Mixture, Path]) -> None:
     assert one.to_dict()["rows"] == other.to_dict()["rows"]
     assert all(0 <= row["probability"] <= 1 for row in one.to_dict()["rows"])
     assert not (folder / "parts").exists()
+
+
+def test_probabilities_that_another_version_stored_are_made_again(made: tuple[Mixture, Path]) -> None:
+    mixture, folder = made
+    stored = {task: dict(part) | {"version": 0} for task, part in mixture.config.calibration.items()}
+    old = load_model(folder)
+    old.config = replace(mixture.config, calibration=stored)
+    question = {"head": "person 7", "relation": DEPARTMENT_OF, "calibrated": True}
+    now, before = (anykg.predict(GRAPH, **question, model=model).to_list() for model in (mixture, old))
+    assert [row["probability"] for row in before] == pytest.approx([row["probability"] for row in now])
+    assert "probability" in anykg.complete(GRAPH, model=old, count=5).to_polars().columns
+    with pytest.raises(SettingError, match="whole graph"):
+        anykg.predict(GRAPH, **question, budget=50, model=old)
+    with pytest.raises(InputError, match="fit it again"):
+        anykg.predict(GRAPH.subset(np.arange(len(GRAPH)) > 0), **question, model=old)
 
 
 def test_check_reports_what_was_asked_while_it_was_made(made: tuple[Mixture, Path]) -> None:
@@ -210,7 +226,7 @@ def test_ctrl_c_on_a_cluster_keeps_every_finished_component(tmp_path: Path, monk
     assert parts.load("complex") is not None, "--resume finds it"
 
 
-def test_a_mix_that_is_not_clearly_better_is_said_to_be_so() -> None:
+def test_a_mix_that_is_remark_on_gain_is_said_to_be_so() -> None:
     class Asked(SimpleNamespace):
         def __len__(self) -> int:
             return len(self.ranks)
@@ -219,7 +235,7 @@ def test_a_mix_that_is_not_clearly_better_is_said_to_be_so() -> None:
         learnt: Any = SimpleNamespace(
             mix=SimpleNamespace(ranks=np.array(mixed)), asked=Asked(ranks=np.array([before]).T)
         )
-        return not_clearly_better([name], learnt)
+        return remark_on_gain([name], learnt)
 
     assert "not clearly better than zero-shot: MRR +0.000" in str(remark([1, 2, 2, 1], [2, 1, 1, 2]))
     assert remark([1, 1, 1, 2], [2, 2, 2, 3]) is None

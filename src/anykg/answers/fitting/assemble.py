@@ -21,7 +21,7 @@ from anykg.models.mixture import KEPT, Component, Mixture, MixtureConfig
 
 TASKS: tuple[Target, ...] = ("node", "relation")
 ZERO_SHOT = "zero-shot"
-"""The component that is the model as it came."""
+"""The component that is the foundation model, not adapted."""
 
 
 def table_of(names: list[str], learnt: Learnt, of_relations: Learnt) -> tuple[dict[str, Any], ...]:
@@ -39,8 +39,8 @@ def table_of(names: list[str], learnt: Learnt, of_relations: Learnt) -> tuple[di
     return (*rows, {"component": "mixed"} | mixed)
 
 
-def not_clearly_better(names: list[str], learnt: Learnt) -> str | None:
-    """A remark if the mix gains less than two standard errors over the model as it came; None otherwise."""
+def remark_on_gain(names: list[str], learnt: Learnt) -> str | None:
+    """A remark if the mix gains less than two standard errors over the foundation model; None otherwise."""
     if ZERO_SHOT not in names or len(learnt.asked) < 2:
         return None
     gains = 1 / learnt.mix.ranks - 1 / learnt.asked.ranks[:, names.index(ZERO_SHOT)]

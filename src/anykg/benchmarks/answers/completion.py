@@ -14,7 +14,7 @@ import numpy as np
 from anykg.answers.complete import complete
 from anykg.answers.table import Answers
 from anykg.benchmarks.cells import Cell
-from anykg.graph.graph import KnowledgeGraph
+from anykg.graph.graph import COLUMNS, KnowledgeGraph
 from anykg.graph.schema import one_way_relations
 from anykg.io.catalog import load_task
 from anykg.models.base import LinkPredictor
@@ -45,7 +45,7 @@ def right_proposals(model: LinkPredictor, graph: KnowledgeGraph, whole: Knowledg
         figures[f"right_by_{title}"] = [int(right[:count].sum()) for count in COUNTS]
         if calibrated:
             stated = found.to_polars()["probability"].to_numpy()
-            figures["promised"] = [float(stated[:count].sum()) for count in COUNTS]
+            figures["promised"] = [round(float(stated[:count].sum()), 1) for count in COUNTS]
             turned = graph.contains(facts[:, ::-1]) & graph.derive(one_way_relations)[facts[:, 1]]
             figures["backwards"] = int(turned.sum())
     return figures
@@ -54,15 +54,14 @@ def right_proposals(model: LinkPredictor, graph: KnowledgeGraph, whole: Knowledg
 def _ids(graph: KnowledgeGraph, found: Answers) -> np.ndarray:
     frame = found.to_polars()
     vocabularies = (graph.entities, graph.relations, graph.entities)
-    columns = ("head", "relation", "tail")
-    return np.stack([v.ids(frame[name]) for v, name in zip(vocabularies, columns, strict=True)], axis=1)
+    return np.stack([v.ids(frame[name]) for v, name in zip(vocabularies, COLUMNS, strict=True)], axis=1)
 
 
 def lines(cells: list[Cell]) -> list[str]:
     """A table with a row for each graph."""
     heads = ["graph", "hidden"]
     for count in COUNTS:
-        heads += [f"of {count:,} by score", "by probability", "promised"]
+        heads += [f"of {count:,} by score", "by probability", "sum of probabilities"]
     rows = []
     for cell in cells:
         shown = [cell["graph"], f"{cell['hidden']:,}"]
@@ -73,7 +72,7 @@ def lines(cells: list[Cell]) -> list[str]:
     return [
         *("", "## Proposals", ""),
         f"Of the facts that `complete` proposes with {DEFAULT_MODEL}, how many are hidden facts of the benchmark: in "
-        "the order of its scores, in that of its probabilities, and how many the probabilities promise. Backwards: "
+        "the order of its scores, in that of its probabilities, and the sum of the probabilities. Backwards: "
         "known facts of one-way relations that are proposed the other way round.",
         *("", f"| {' | '.join([*heads, 'backwards'])} |", "|---|" + "---:|" * len(heads)),
         *(f"| {' | '.join(row)} |" for row in rows),

@@ -51,7 +51,7 @@ class AnswersPage(Shape):
 
 
 class Answers(Result):
-    """Ranked answers, best first; `summary` may have `none_of_these`."""
+    """Ranked answers, best first; `summary` may have `none_of_these` and, without known facts, `known_left_out`."""
 
     page: AnswersPage
 

@@ -65,7 +65,7 @@ export function answersOf({ page, rows, summary, warnings }) {
   const answers = rows.map((row, index) => ({
     ...row, head: named("entities", row.head), relation: named("relations", row.relation), tail: named("entities", row.tail), decision: page.decisions[index],
   }));
-  return { ...page, names: { ...page.labels.entities, ...page.labels.relations }, answers, none_of_these: summary.none_of_these, warnings };
+  return { ...page, names: { ...page.labels.entities, ...page.labels.relations }, answers, none_of_these: summary.none_of_these, known_left_out: summary.known_left_out, warnings };
 }
 
 // A list of jobs, kept up to date by server-sent events while one of them is under way.

@@ -99,7 +99,7 @@ function Answers({ graph, value, named, k, known, jobs, start, stale }) {
         <span class="rank" aria-hidden="true">–</span><span class="name muted">none of these: nothing else in this graph</span><${Bar} value=${value.none_of_these} kind="none" /><span class="actions"></span></li>`}
     </ol>`}
     <div class="row apart">
-      <p class="muted small">${value.rejected > 0 && `${plural(value.rejected, "rejected answer is", "rejected answers are")} left out. `}${value.trust?.sentence || ""}</p>
+      <p class="muted small">${value.known_left_out > 0 && `${plural(value.known_left_out, "known answer is", "known answers are")} not shown. `}${value.rejected > 0 && `${plural(value.rejected, "rejected answer is", "rejected answers are")} left out. `}${value.trust?.sentence || ""}</p>
       ${asked && answers.length >= k && k < 100 && html`<button type="button" class="button small" onClick=${() => change({ k: k + 20 }, { replace: true })}>More answers</button>`}
     </div>
     ${value.warnings.map((text) => html`<p class="note warn small">${text}</p>`)}`;
