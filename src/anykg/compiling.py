@@ -41,7 +41,7 @@ class Compiled:
         if package not in self._packages:
             self._packages.add(package)
             seconds = SECONDS.get(package, A_FEW)
-            self.tell(f"Compiling {package}, once, about {seconds} s; `anykg warm-up` does it ahead.")
+            self.tell(f"Compiling parts of {package}, about {seconds} s, once; `anykg warm-up` does it ahead.")
 
     def end(self) -> None:
         """Handle the end of a compilation."""

@@ -64,7 +64,8 @@ class UnknownName(InputError):
     def __init__(
         self, kind: str, name: str, near: Sequence[str] = (), others: int = 0, where: str = "", note: str = ""
     ) -> None:
-        hint = f" Did you mean {' or '.join(repr(n) for n in near)}?" if near else ""
+        *first, last = [repr(n) for n in near] or [""]
+        hint = f" Did you mean {', '.join(first)}{' or ' if first else ''}{last}?" if near else ""
         more = f" {others:,} more of the names given {'is' if others == 1 else 'are'} unknown." if others else ""
         before = f"{where}: " if where else ""
         after = f" {note}" if note else ""
@@ -82,9 +83,13 @@ class UnknownName(InputError):
         return type(self), (self.kind, self.name, self.near, self.others, self.where, self.note)
 
 
+ALIKE = 0.65
+"""How similar a suggested name is at least, from 0 to 1."""
+
+
 def nearest(name: str, names: Iterable[str], count: int = 3) -> list[str]:
     """Return the names most like `name`, ignoring case."""
     by_folded: dict[str, str] = {}
     for known in names:
         by_folded.setdefault(known.casefold(), known)
-    return [by_folded[key] for key in get_close_matches(name.casefold(), list(by_folded), n=count, cutoff=0.6)]
+    return [by_folded[key] for key in get_close_matches(name.casefold(), list(by_folded), n=count, cutoff=ALIKE)]

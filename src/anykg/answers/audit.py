@@ -72,7 +72,9 @@ class Audit(Result):
     doubtful: int = 0
     """How many facts are below."""
     considered: int = 0
-    """How many facts could be listed: all, or those of some relations."""
+    """How many facts could be listed: all that can be judged, or those of some relations."""
+    alone: int = 0
+    """How many facts are the only one of an entity: without them nothing is known of it, so they are not listed."""
 
     def to_polars(self) -> pl.DataFrame:
         """Return head, relation, tail, plausibility, tail_rank, head_rank, expected_tail, expected_head, reason."""
@@ -80,18 +82,23 @@ class Audit(Result):
 
     def summary(self) -> dict[str, Any]:
         """Return how many facts were judged, and how many of them are below which plausibility."""
-        judged = {"judged": self.considered, "max_plausibility": self.below, "doubtful": self.doubtful}
-        return judged | {"seconds": self.seconds}
+        judged = {"judged": self.considered, "not_judged": self.alone, "max_plausibility": self.below}
+        return judged | {"doubtful": self.doubtful, "seconds": self.seconds}
 
     @property
     def sentence(self) -> str:
         """How many facts are doubtful, and how many of them are listed."""
         are = "is" if self.doubtful == 1 else "are"
         text = f"{self.doubtful:,} of {self.considered:,} facts {are} less plausible than {self.below:g}"
-        if len(self.frame) == self.doubtful:
+        if len(self.frame) < self.doubtful:
+            listed = (
+                "the least plausible is" if len(self.frame) == 1 else f"the {len(self.frame):,} least plausible are"
+            )
+            text = f"{text}; {listed} listed"
+        if not self.alone:
             return f"{text}."
-        listed = "the least plausible is" if len(self.frame) == 1 else f"the {len(self.frame):,} least plausible are"
-        return f"{text}; {listed} listed."
+        others = "1 other is" if self.alone == 1 else f"{self.alone:,} others are"
+        return f"{text}. {others} the only fact of an entity and cannot be judged."
 
     def renderables(self) -> list[RenderableType]:
         """Return a table of the facts and the reasons, and how many facts are doubtful."""
@@ -151,17 +158,16 @@ def audit(
     if len(loaded) < 2 * folds:
         raise DataError(f"Expected at least {2 * folds} facts to audit, found {len(loaded)}.")
     started = time.perf_counter()
-    seconds = 60 * (default_minutes(loaded) if minutes is None else minutes)
-    effort = Effort(FITTING * seconds / folds, MINING * seconds / folds, NEGATIVES // folds)
-    if epochs is not None:
-        effort = Effort(None, None, NEGATIVES // folds, epochs)
+    effort = effort_of(loaded, folds, minutes, epochs)
     with connected(cluster) as workers:
         judged = plausibility(
             loaded, folds=folds, effort=effort, seed=seed, again=again, cluster=workers, progress=progress
         )
-    order = np.argsort(judged.log_odds, kind="stable")
+    order, alone = np.argsort(judged.log_odds, kind="stable"), _only_facts(loaded)
     if relations is not None:
         order = order[np.isin(loaded.triplets[order, RELATION], look_up(loaded.relations, relations))]
+    not_judged = int(alone[order].sum())
+    order = order[~alone[order]]
     doubtful = order[(_plausible(judged.log_odds[order]) < max_plausibility) | (max_plausibility == 1)]
     count = min(max(int(LISTED * len(order)), FEW), MOST) if count is None else count
     frame = _table(loaded, judged, doubtful[:count])
@@ -174,11 +180,27 @@ def audit(
         below=max_plausibility,
         doubtful=len(doubtful),
         considered=len(order),
+        alone=not_judged,
     )
+
+
+def effort_of(graph: KnowledgeGraph, folds: int, minutes: float | None, epochs: int | None) -> Effort:
+    """The work for each part."""
+    if epochs is not None:
+        return Effort(None, None, NEGATIVES // folds, epochs)
+    seconds = 60 * (default_minutes(graph) if minutes is None else minutes)
+    return Effort(FITTING * seconds / folds, MINING * seconds / folds, NEGATIVES // folds)
 
 
 def _plausible(log_odds: np.ndarray) -> np.ndarray:
     return 1 / (1 + np.exp(-log_odds.astype(np.float64)))
+
+
+def _only_facts(graph: KnowledgeGraph) -> np.ndarray:
+    """Bool [E]: facts without which one of their ends has none."""
+    ends = graph.triplets[:, [HEAD, TAIL]]
+    counts = np.bincount(ends[ends[:, 0] != ends[:, 1]].ravel(), minlength=graph.num_entities)
+    return np.asarray((counts[ends] == 1).any(1) & (ends[:, 0] != ends[:, 1]))
 
 
 def default_minutes(graph: KnowledgeGraph) -> float:

@@ -5,7 +5,8 @@ at random lower the confidence of every rule, also of one that always holds, so 
 how many there are. If a share of all facts is missing, the counts of known answers say how
 likely one more is (`chance_of_missing`): countries have one capital, so a second one is not missing. And a question
 without any known answer may have one that is no entity of the graph at all; how often that happens follows from how
-many facts end in an entity that occurs nowhere else (the estimate of Good and Turing, `share_unseen`).
+many facts end in an entity that occurs nowhere else (the estimate of Good and Turing, `share_unseen`). If no entity of
+its kind has a fact of the relation, there is probably nothing to ask for (`chance_for_kind`): floors take no drugs.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 
 from anykg.graph.graph import HEAD, RELATION, TAIL, KnowledgeGraph
 from anykg.graph.keys import find
+from anykg.graph.schema import FEWEST, FUNCTIONAL, entity_kinds, relation_counts
 from anykg.seeds import generator
 
 MISSING = 0.1
@@ -165,7 +167,8 @@ def share_unseen(graph: KnowledgeGraph) -> np.ndarray:
 def chance_of_answer(graph: KnowledgeGraph, asked: np.ndarray, share: float = MISSING) -> np.ndarray:
     """The chance [Q] that a question [Q, 3], -1 in the column asked for, has an answer in the graph that is not known.
 
-    A question without known answers is taken to have one, which may not be an entity of the graph.
+    A question without known answers is taken to have one, which may not be an entity of the graph, unless no entity of
+    its kind has a fact of the relation.
     """
     r = graph.num_relations
     columns = np.argmin(asked, axis=1)
@@ -175,13 +178,59 @@ def chance_of_answer(graph: KnowledgeGraph, asked: np.ndarray, share: float = MI
     entity = np.where(columns == HEAD, tails, heads)
     of_entities = np.flatnonzero(columns != RELATION)
     known = chance_at(graph.derive(chance_of_missing, share), entity[of_entities], groups[of_entities], graph)
-    result[of_entities] = np.where(np.isnan(known), result[of_entities], known)
+    open_ended = result[of_entities] * chance_for_kind(graph, entity[of_entities], groups[of_entities])
+    result[of_entities] = np.where(np.isnan(known), open_ended, known)
     of_relations = np.flatnonzero(columns == RELATION)
     if len(of_relations):
         pairs, chances = graph.derive(_chance_of_relation, share)
         at = find(pairs, heads[of_relations] * graph.num_entities + tails[of_relations])
         result[of_relations] = np.where(at >= 0, chances[at], result[of_relations])
     return result
+
+
+def chance_for_kind(graph: KnowledgeGraph, entities: np.ndarray, relations: np.ndarray) -> np.ndarray:
+    """The chance [B] that an entity has a fact of a relation (inverses from R on) at all, by the others of its kind.
+
+    1 if one of them has; otherwise Laplace's 1 / (n + 2) for a kind of n entities, and 1 without a kind.
+    """
+    kinds = graph.derive(entity_kinds).of_entity
+    taking = graph.derive(_kinds_with_facts)
+    of_entity = kinds[entities].astype(np.int64)
+    never = (of_entity >= 0) & (find(taking, of_entity * 2 * graph.num_relations + relations) < 0)
+    members = np.bincount(kinds[kinds >= 0], minlength=1)
+    return np.where(never, 1 / (members[np.maximum(of_entity, 0)] + 2), 1.0)
+
+
+def _kinds_with_facts(graph: KnowledgeGraph) -> np.ndarray:
+    """Sorted keys of the kinds and the relations, inverses included, of which an entity of the kind has a fact."""
+    kinds = graph.derive(entity_kinds).of_entity.astype(np.int64)
+    keys = np.concatenate(
+        [
+            kinds[graph.triplets[:, HEAD]] * 2 * graph.num_relations + graph.triplets[:, RELATION],
+            kinds[graph.triplets[:, TAIL]] * 2 * graph.num_relations
+            + graph.triplets[:, RELATION]
+            + graph.num_relations,
+        ]
+    )
+    return np.unique(keys)
+
+
+def room_for(graph: KnowledgeGraph, facts: np.ndarray, share: float = MISSING) -> np.ndarray:
+    """The chance [F] that facts [F, 3] can be added to what is known of their ends.
+
+    1 unless an end has a known fact of a relation that gives it one only: then the chance that it lacks another.
+    """
+    counts, r = graph.derive(relation_counts), graph.num_relations
+    heads, relations, tails = facts.T
+    room = np.ones(len(facts))
+    for entities, kinds, single, all_of in (
+        (heads, relations, counts.single_heads, counts.heads),
+        (tails, relations + r, counts.single_tails, counts.tails),
+    ):
+        functional = (all_of >= FEWEST) & (single >= FUNCTIONAL * all_of)
+        chance = chance_at(graph.derive(chance_of_missing, share), entities, kinds, graph)
+        room = np.minimum(room, np.where(functional[relations] & ~np.isnan(chance), chance, 1.0))
+    return room
 
 
 def _chance_of_relation(graph: KnowledgeGraph, share: float) -> tuple[np.ndarray, np.ndarray]:

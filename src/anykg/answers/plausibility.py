@@ -20,6 +20,7 @@ from torch import Tensor
 from anykg.answers.judge import Standardised, train_judge
 from anykg.answers.work import Arrays, Store, Subject, results
 from anykg.cluster import Cluster
+from anykg.evaluation.ranking import relations_with_loops
 from anykg.evaluation.scoring import encode
 from anykg.graph.graph import HEAD, RELATION, TAIL, KnowledgeGraph
 from anykg.graph.schema import Kinds, entity_kinds
@@ -118,7 +119,7 @@ def plausibility(
     """
     steps = folds * STEPS + 1
     subject, common = Subject(graph), _Folds(folds, effort, seed)
-    kept = Store("audited", graph.digest, common, source_digest())
+    kept = _kept(graph, common)
     stored = None if again else kept.load(0)
     if stored is not None:
         progress(steps, steps)
@@ -141,6 +142,15 @@ def plausibility(
     kept.save(0, found)
     progress(steps, steps)
     return Plausibility(**found)
+
+
+def is_kept(graph: KnowledgeGraph, *, folds: int, effort: Effort, seed: int = 0) -> bool:
+    """Whether the plausibility of all facts is cached."""
+    return bool(_kept(graph, _Folds(folds, effort, seed)).indices())
+
+
+def _kept(graph: KnowledgeGraph, common: _Folds) -> Store:
+    return Store("audited", graph.digest, common, source_digest())
 
 
 def fold_part(subject: Subject, common: _Folds, number: int) -> Arrays:
@@ -251,7 +261,8 @@ class _Chunk(NamedTuple):
     rows: np.ndarray  # [A], which facts
     query: Tensor  # [A], the query of each
     tails: Tensor  # [A]
-    relations: np.ndarray  # [Q], of the queries
+    heads: np.ndarray  # [Q], of the queries
+    relations: np.ndarray  # [Q]
     own: Tensor  # [A], their scores
     open: Tensor  # [Q, N], the scores of the answers that are not known, -inf for the others
 
@@ -265,7 +276,7 @@ def _scored(graph: KnowledgeGraph, model: LinkPredictor, encoded: Any, facts: np
         own = scores[which, tails]
         known = graph.answers(heads, relations)
         scores[torch.from_numpy(known.rows), torch.from_numpy(known.values.astype(np.int64))] = -torch.inf
-        yield _Chunk(rows, which, tails, relations, own, scores)
+        yield _Chunk(rows, which, tails, heads, relations, own, scores)
 
 
 def _among_their_kind(
@@ -295,15 +306,19 @@ def _expected(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The ranks of the tails of known facts [F] among all entities, and the best unknown ones, NO_BETTER if none is.
 
-    Expected is only what is a tail of the relation elsewhere: other entities may score higher, but are no reason.
+    Expected is only what is a tail of the relation elsewhere: other entities may score higher, but are no reason. Nor
+    is the head itself, unless the relation joins some entity to itself.
     """
     ranks, best = np.empty(len(facts), np.float32), np.empty(len(facts), np.int64)
-    tails = graph.derive(_tails_of_relations)
+    tails, loops = graph.derive(_tails_of_relations), graph.derive(relations_with_loops)
     for chunk in _scored(graph, model, encoded, facts):
         highest, leading = chunk.own.new_empty(len(chunk.relations)), torch.empty(len(chunk.relations)).long()
         for relation in np.unique(chunk.relations):
             queries, members = torch.from_numpy(np.flatnonzero(chunk.relations == relation)), tails(int(relation))
-            highest[queries], first = chunk.open[queries[:, None], members].max(1)
+            scores = chunk.open[queries[:, None], members]
+            if not loops[relation % graph.num_relations]:
+                scores[members == torch.from_numpy(chunk.heads)[queries, None]] = -torch.inf
+            highest[queries], first = scores.max(1)
             leading[queries] = members[first]
         better = highest[chunk.query] > chunk.own
         best[chunk.rows] = torch.where(better, leading[chunk.query], NO_BETTER).numpy()

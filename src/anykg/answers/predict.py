@@ -15,9 +15,9 @@ import numpy as np
 
 from anykg.answers.asking import ask_many
 from anykg.answers.calibrated import calibration_of
-from anykg.answers.calibration import evidence_of, falling, first_rows
+from anykg.answers.calibration import LEAST, evidence_of, falling, first_rows
 from anykg.answers.inputs import ModelLike, Name, graph_of, look_up, model_of
-from anykg.answers.missing import chance_of_answer
+from anykg.answers.missing import chance_of_answer, room_for
 from anykg.answers.questions import Question, QuestionLike, Skipped, as_questions, resolve
 from anykg.answers.score import score
 from anykg.answers.table import Answers, OpenList, table_of
@@ -172,7 +172,8 @@ def probabilities(
 ) -> Stated:
     """Probabilities of the best answers to questions asked [Q, 3], and that there is no further answer.
 
-    Of an answer that is not known: the probability that an answer is missing, times that of this one if so.
+    Of an answer that is not known: the probability that an answer is missing, times that of this one if so. A relation
+    that gives an entity one answer, which is known, is hardly another answer.
     """
     columns = np.argmin(asked, axis=1)  # -1 marks the open column
     chances = chance_of_answer(graph, asked)
@@ -189,7 +190,15 @@ def probabilities(
         rows = novel.questions[first_rows(novel.questions)]
         present[rows] = calibration.present(novel, chances[rows])
     new = ~best.known
-    result[new] = falling(result[new] * present[best.questions[new]], best.questions[new])
+    related = np.flatnonzero((columns == RELATION)[best.questions] & new)
+    chance = present.copy()
+    if len(related):
+        before = np.bincount(best.questions[related], result[related], minlength=len(asked))
+        result[related] *= room_for(graph, best.triplets[related])
+        left = np.bincount(best.questions[related], result[related], minlength=len(asked))
+        present *= np.where(before > 0, left / np.maximum(before, LEAST), 1.0)
+    result[new] = falling(result[new] * chance[best.questions[new]], best.questions[new])
+    np.maximum.at(present, best.questions[new], result[new])
     return Stated(result, 1 - present)
 
 

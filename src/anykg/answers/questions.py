@@ -41,7 +41,8 @@ class Question:
     def __post_init__(self) -> None:
         missing = [name for name in COLUMNS if getattr(self, name) is None]
         if len(missing) != 1:
-            problem = f"{', '.join(missing)} missing" if missing else "all three given"
+            found = f"found only {given[0]}" if (given := [n for n in COLUMNS if n not in missing]) else "found none"
+            problem = "found all three" if not missing else found
             raise ConfigError(f"Expected two of head, relation and tail, so that the third is asked for; {problem}.")
 
     def __str__(self) -> str:

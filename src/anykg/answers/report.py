@@ -174,18 +174,19 @@ class Report(Result):
             table.add_row(Text(printable(part.name)), *_cells(part))
         left = len(self.by_relation) - relations
         if left > 0:
-            table.add_row(f"({left:,} more relations)", *[""] * 5)
+            table.add_row(f"({left:,} more relation{'s' if left > 1 else ''})", *[""] * 5)
         lines = [self.sentence, self.comparison, CAVEAT, *(f"Warning: {warning}" for warning in self.warnings)]
+        worst = self.calibration.worst(SHOWN_GROUPS)
         if self.calibration.error is not None:
             lines.append(
                 f"Calibrated probabilities (predict --calibrated) take {self.calibration.missing:.0%} of all true "
                 f"facts to be missing from the graph and are off by {100 * self.calibration.error:.1f} points on "
-                "average; the worst relations:"
+                f"average{'; the worst relations:' if worst else '.'}"
             )
         lines += [
             f"  {group.relation or 'relations'} ({group.asked}s, {group.questions:,} questions): first answers were "
             f"given a probability of {group.stated:.2f} and were right in {group.right:.0%} of cases"
-            for group in self.calibration.worst(SHOWN_GROUPS)
+            for group in worst
         ]
         return [table, "", *(Text(printable(line)) for line in lines if line)]
 

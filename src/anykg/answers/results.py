@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import polars as pl
 
 from anykg import __version__
+from anykg.errors import ConfigError
 from anykg.printable import printable
 
 if TYPE_CHECKING:
@@ -86,7 +87,10 @@ class Result:
 
     def to_pandas(self) -> pd.DataFrame:
         """Return the rows as a pandas DataFrame."""
-        import pandas as pd
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise ConfigError("to_pandas needs pandas: pip install pandas. to_polars needs nothing more.") from error
 
         return pd.DataFrame(self.to_polars().to_dict(as_series=False))
 

@@ -81,16 +81,16 @@ class MinedRules(Result):
     def renderables(
         self, count: int = SHOWN, by: Order = "confidence", family: str | None = None
     ) -> list[RenderableType]:
-        """Return a table of the best clauses and one of the best named rules."""
+        """Return a table of the best named rules and one of the best clauses."""
         clauses = [found for found in self.rules.clauses if family in (None, found.family)]
         clauses.sort(key=lambda found: -_value(found, by))
         name = printable(self.rules.graph)
         parts: list[RenderableType] = []
-        if clauses or not self.rules.groundings:
-            parts.append(_table(f"clauses on {name}, any entities and relations", clauses[:count]))
         if self.rules.groundings and family in (None, "path"):
             named = sorted(self.rules.groundings, key=lambda found: -_value(found, by))
             parts.append(_table(f"rules in relations of {name}", named[:count]))
+        if clauses or not self.rules.groundings:
+            parts.append(_table(f"clauses on {name}, any entities and relations", clauses[:count]))
         return parts
 
 

@@ -121,7 +121,7 @@ def score(
 def _probabilities(
     curve: Calibration, graph: KnowledgeGraph, facts: np.ndarray, column: int, found: Ranked
 ) -> np.ndarray:
-    """The probabilities [F] of facts as answers to the questions that ask for a column."""
+    """The probabilities [F] of facts as answers to the questions that ask for a column; none is above the first's."""
     assert found.standing is not None
     leading, following, totals, second, answered = found.standing
     rows = np.arange(len(facts))
@@ -129,7 +129,9 @@ def _probabilities(
     answers = Evidence(rows, groups, found.scores, leading, following, totals, answered)
     lists = Evidence(rows, groups, leading, leading, second, totals, answered)
     chances = chance_of_answer(graph, questions_about(facts, column))
-    return curve.probabilities(answers, list(graph.relations)) * curve.present(lists, chances).astype(np.float32)
+    own, first = (curve.probabilities(part, list(graph.relations)) for part in (answers, lists))
+    stated: np.ndarray = np.minimum(own, first) * curve.present(lists, chances).astype(np.float32)
+    return stated
 
 
 def _rounds(

@@ -165,7 +165,8 @@ class Answers(Result):
         mark = bool(shown["known"].any()) if "known" in shown.columns else False
         table = Table(box=None, pad_edge=False)
         for name in figures:
-            table.add_column(name.replace("_", " "), justify="right")
+            words = name.split("_")
+            table.add_column(" ".join(words), justify="right", min_width=max(map(len, words)))
         for column in (*COLUMNS, *([""] if mark else [])):
             table.add_column(column, overflow="fold")
         ends = {end.query: end for end in self.open_lists}
@@ -175,7 +176,8 @@ class Answers(Result):
                 table.add_row(*_last_row(ends.pop(query), figures))
             query = row.get("query", 1)
             known = ["known" if row["known"] else ""] if mark else []
-            cells = (*(cell_text(row[name]) for name in (*figures, *COLUMNS)), *known)
+            values = (f"{row[name]:,g}" if name.endswith("rank") else cell_text(row[name]) for name in figures)
+            cells = (*values, *(cell_text(row[name]) for name in COLUMNS), *known)
             table.add_row(*map(Text, cells))
         if len(shown) == len(self):
             for end in ends.values():

@@ -64,7 +64,8 @@ def audit(
     data_dir: DataDir = None,
 ) -> None:
     from anykg.answers.audit import audit as run
-    from anykg.answers.audit import default_minutes
+    from anykg.answers.audit import default_minutes, effort_of
+    from anykg.answers.plausibility import is_kept
     from anykg.cli.loading import graph_named
     from anykg.cli.output import chosen_format, note, write_result
     from anykg.cli.progress import progress_bar
@@ -72,9 +73,12 @@ def audit(
     written_as = chosen_format(format, out, graph)
     loaded = graph_named(graph, data_dir, reading)
     time = default_minutes(loaded) if minutes is None else minutes
-    note(
-        f"{len(loaded):,} facts in {folds} parts, " + (f"{epochs} passes each." if epochs else f"about {time:.2g} min.")
-    )
+    effort = effort_of(loaded, folds, time, epochs)
+    if not again and is_kept(loaded, folds=folds, effort=effort, seed=seed):
+        note("What an earlier audit found is stored; --again repeats it.")
+    else:
+        takes = f"{epochs} passes each" if epochs else f"about {time:.2g} min"
+        note(f"{len(loaded):,} facts in {folds} parts, {takes}.")
     with progress_bar("auditing") as advance:
         result = run(
             loaded,

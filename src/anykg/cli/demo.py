@@ -36,7 +36,7 @@ def demo() -> None:
     say(
         f"\nWith all names shuffled, scores change by at most {verdict.largest:.0e}: the model reads structure alone."
         "\n\n"
-        "Now with your own graph:\n"
+        "Now with your own graph (after `make demo`, anykg is in .venv/bin: `source .venv/bin/activate`):\n"
         "  anykg check FILE                                  how far to trust the answers\n"
         "  anykg predict FILE --head NAME --relation NAME    one question\n"
         "  anykg complete FILE                               the most plausible missing facts"

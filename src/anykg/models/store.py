@@ -144,8 +144,8 @@ def _from_hub(name: str) -> Path:
         from huggingface_hub import snapshot_download
     except ImportError as error:
         raise CheckpointError(
-            f"{name}: there is no such folder, and to fetch it from the hub anykg needs huggingface_hub: "
-            "pip install 'anykg[hub]'."
+            f"{name}: there is no such folder. Shipped models are {', '.join(shipped())}; to fetch one from the hub, "
+            "install huggingface_hub: pip install 'anykg[hub]'."
         ) from error
     try:
         return Path(snapshot_download(name, allow_patterns=[MODEL_FILE, WEIGHTS_FILE]))

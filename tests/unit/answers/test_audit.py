@@ -89,9 +89,33 @@ def test_expected_is_what_the_relation_has_elsewhere() -> None:
         assert {(row["relation"], row[f"expected_{column}"]) for row in expected.to_dicts()} <= ends
 
 
+def test_what_nothing_is_left_to_judge_by_is_not_listed() -> None:
+    graph = staff().union(named("p3 mentors newcomer"))
+    found = audit(graph, epochs=1, folds=2, max_plausibility=1, count=len(graph))
+    assert (found.alone, found.considered) == (1, len(graph) - 1)
+    assert "newcomer" not in found.to_polars()["tail"].to_list()
+    assert found.sentence.endswith("1 other is the only fact of an entity and cannot be judged.")
+
+
+def test_nothing_is_expected_to_be_joined_to_itself() -> None:
+    lines = [f"floor{i} part_of building{i % 2}" for i in range(12)]
+    graph = named(
+        *lines,
+        *(f"building{i} part_of site" for i in range(2)),
+        *(f"r{i} on floor{i % 12}" for i in range(48)),
+        *(f"r{i} next_to r{i + 1}" for i in range(47)),
+    )
+    found = audit(graph, epochs=2, folds=2, max_plausibility=1, count=len(graph)).to_polars()
+    assert len(found) > 40
+    assert not (found["head"] == found["expected_tail"]).any()
+    assert not (found["tail"] == found["expected_head"]).any()
+
+
 def test_what_has_its_only_fact_is_not_expected() -> None:
     """Every person has a badge, and no badge two: another one's badge is no alternative."""
-    lines = [line for i in range(60) for line in (f"p{i} has_badge b{i}", f"p{i} works_in d{i % 3}")]
+    lines = [
+        line for i in range(60) for line in (f"p{i} has_badge b{i}", f"b{i} opens d{i % 3}", f"p{i} works_in d{i % 3}")
+    ]
     graph = named(*lines, *(f"p{i} knows p{(i + 3) % 60}" for i in range(60)))
     found = audit(graph, epochs=2, folds=2, max_plausibility=1, count=len(graph)).to_polars()
     reasons = found.filter(found["relation"] == "has_badge")["reason"]

@@ -12,8 +12,6 @@ from anykg.answers.explain.matches import Match
 from anykg.answers.explain.paths import Path
 from anykg.graph.graph import KnowledgeGraph
 
-NOBODY = -1
-
 
 def as_json(explanation: Explanation) -> dict[str, Any]:
     """The whole explanation as JSON, by name."""
@@ -60,12 +58,10 @@ def as_text(explanation: Explanation) -> str:
     if explanation.paths:
         lines += ["", "The score depends on these paths (by how much it falls as they are removed in turn):"]
         lines += [f"  {-path.effect:+.2f}  {_walk(graph, path)}" for path in explanation.paths]
-    lines += [
-        "",
-        "What speaks for it in this graph:" if explanation.matches else "No clause implies it.",
-    ]
+    matches = [match for match in explanation.matches if match.support != 0]  # what never held speaks for nothing
+    lines += ["", "What speaks for it in this graph:" if matches else "No clause that holds in this graph implies it."]
     head = int(explanation.triplet[0])
-    lines += [f"  {sentence(graph, match, head)}" for match in explanation.matches]
+    lines += [f"  {sentence(graph, match, head)}" for match in matches]
     lines += ["", *_test(explanation)]
     return "\n".join(lines)
 
@@ -94,18 +90,15 @@ def _test(explanation: Explanation) -> list[str]:
 
 def sentence(graph: KnowledgeGraph, match: Match, head: int) -> str:
     """A clause in the graph's words: the facts along the path from the head, and how often the fact holds then."""
-    text, last = "", NOBODY
+    parts = []
     facts = _along(match.facts, head)
     while facts:
         fact = facts.pop(0)
         subject, relation, thing = _names(graph, fact)
-        if text and int(fact[0]) == last:
-            text += f", which {relation} {thing}"
-        else:
-            if facts and (facts[0][1:] == fact[1:]).all():  # both have the same fact
-                subject += f", like {_names(graph, facts.pop(0))[0]},"
-            text += f"{', and ' if text else ''}{subject} {relation} {thing}"
-        last = int(fact[2])
+        if facts and (facts[0][1:] == fact[1:]).all():  # both have the same fact
+            subject += f", like {_names(graph, facts.pop(0))[0]},"
+        parts.append(f"{subject} {relation} {thing}")
+    text = ", and ".join(parts)
     if match.support is not None and match.body:
         text += f"; the fact holds for {match.support:,} of {match.body:,} such pairs"
     return text if match.weight is None else f"{text} ({match.weight:+.2f} to the score)"

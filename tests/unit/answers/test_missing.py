@@ -1,0 +1,73 @@
+"""Whether a question has an answer that the graph does not know."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+import anykg
+from anykg.answers.missing import chance_for_kind, chance_of_answer, room_for
+from anykg.graph.graph import KnowledgeGraph
+from graphs import named
+
+
+def hospital() -> KnowledgeGraph:
+    """Patients lie in wards, which are on floors; each takes some drugs and has one doctor."""
+    lines = []
+    for i in range(40):
+        lines += [f"p{i} lies_in w{i % 4}", f"p{i} takes d{i % 5}", f"p{i} treated_by doc{i % 4}"]
+        lines += [f"p{i} takes d{(i + 1) % 5}"] * (i % 2)
+    lines += [f"w{i} on floor{i % 2}" for i in range(4)] + [f"doc{i} works_in w{i}" for i in range(4)]
+    return named(*lines)
+
+
+def ids(graph: KnowledgeGraph, *facts: Sequence[str]) -> np.ndarray:
+    return np.array(
+        [
+            [-1 if x == "?" else (graph.relations if i == 1 else graph.entities).index(x) for i, x in enumerate(fact)]
+            for fact in facts
+        ]
+    )
+
+
+def test_what_no_entity_of_the_kind_has_is_hardly_missing() -> None:
+    graph = hospital()
+    takes = graph.relations.index("takes")
+    patient, floor = (np.array([graph.entities.index(name)]) for name in ("p3", "floor1"))
+    relation = np.array([takes])
+    assert chance_for_kind(graph, patient, relation)[0] == 1.0
+    assert chance_for_kind(graph, floor, relation)[0] <= 0.25
+    assert chance_for_kind(graph, patient, relation + graph.num_relations)[0] < 0.1, "nothing takes a patient"
+    assert chance_of_answer(graph, ids(graph, ("floor1", "takes", "?")))[0] <= 0.25
+
+
+def test_a_functional_relation_with_its_answer_has_no_room() -> None:
+    graph = hospital()
+    facts = ids(graph, ("p3", "treated_by", "doc1"), ("p3", "takes", "d1"), ("doc1", "treated_by", "doc2"))
+    room = room_for(graph, facts)
+    assert room[0] < 0.05, "p3 has a doctor"
+    assert room[1:].tolist() == [1.0, 1.0], "patients take several drugs, and doc1 has no doctor yet"
+
+
+@pytest.fixture
+def asked(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> KnowledgeGraph:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+    return hospital()
+
+
+def test_a_relation_that_is_answered_is_not_another_answer(asked: KnowledgeGraph) -> None:
+    found = anykg.predict(asked, head="p3", tail="doc1", calibrated=True, k=10)
+    stated = {row["relation"]: row["probability"] for row in found.to_list()}
+    assert stated["treated_by"] < 0.05
+    for value in stated.values():
+        assert value <= 1 - found.summary()["none_of_these"] + 1e-6
+
+
+def test_score_states_no_more_than_the_first_answer_gets(asked: KnowledgeGraph) -> None:
+    questions = [(f"p{i}", "lies_in", "?") for i in range(6)]
+    first = anykg.predict(asked, questions=questions, k=1, calibrated=True).to_polars()
+    highest = dict(zip(first["head"], first["probability"], strict=True))
+    facts = [(f"p{i}", "lies_in", name) for i in range(6) for name in asked.entities if name.startswith(("w", "d"))]
+    facts = [fact for fact in facts if not asked.contains(ids(asked, fact))[0]]
+    for row in anykg.score(asked, facts).to_list():
+        assert row["probability"] <= highest[row["head"]] + 1e-6
