@@ -19,9 +19,12 @@ from anykg.printable import printable
 
 if TYPE_CHECKING:
     from anykg.benchmarks.statistics import GraphStatistics
+    from anykg.graph.similar import Similar
     from anykg.io.datasets import Dataset
     from anykg.io.fetch import Fetched
     from anykg.io.read import ReadReport
+
+SHOWN_TYPOS = 10
 
 app = typer.Typer(
     help="Graphs and datasets: list, describe, download, pack, convert, compare, split, build.", no_args_is_help=True
@@ -60,7 +63,7 @@ def stats(
     reading: Reading,
     data_dir: DataDir = None,
 ) -> None:
-    """Count what is in a graph: nodes, relations, triplets, degrees, edges back.
+    """Count what is in a graph: nodes, relations, triplets, degrees, edges back; name what may be typos in a file.
 
     Example: anykg data stats EN-FR --plot degrees.png
 
@@ -68,6 +71,7 @@ def stats(
     """
     from anykg.benchmarks.statistics import graph_statistics, plot_degrees, task_statistics
     from anykg.cli.progress import progress_bar
+    from anykg.graph.similar import similar_names
     from anykg.io.catalog import load_task, locate
     from anykg.io.read import read_with_report
 
@@ -76,20 +80,39 @@ def stats(
     if located.is_graph:
         with progress_bar("reading") as advance:
             graph, report = read_with_report(located.path, progress=advance, **reading)
-        rows = [graph_statistics(located.name, graph)]
+        rows, typos = [graph_statistics(located.name, graph)], similar_names(graph)
     else:
+        typos = []
         rows = task_statistics(load_task(name, data_dir, **reading))
     if plot is not None:
         plot_degrees(rows, plot)
     if format is TextFormat.JSON:
         read = None if report is None else report.to_dict()
-        typer.echo(json.dumps({"read": read, "graphs": [row.as_json() for row in rows]}, ensure_ascii=False))
+        found = {"read": read, "graphs": [row.as_json() for row in rows], "typos": [part._asdict() for part in typos]}
+        typer.echo(json.dumps(found, ensure_ascii=False))
         return
     for line in () if report is None else report.lines():
         say(printable(as_typed(line)))
     Console().print(_statistics_table(rows))
+    for line in _typos(typos):
+        say(printable(line))
     if plot is not None:
         say(f"Degree distributions: {plot}")
+
+
+def _typos(found: list[Similar]) -> list[str]:
+    """Lines about names that may be typos."""
+    if not found:
+        return []
+    left = len(found) - SHOWN_TYPOS
+    return [
+        "Perhaps typos, as the names are one letter from more frequent ones:",
+        *(
+            f"  {one.kind} {one.name} ({one.facts:,}; {one.other} has {one.other_facts:,})"
+            for one in found[:SHOWN_TYPOS]
+        ),
+        *([f"  ... and {left:,} more"] if left > 0 else []),
+    ]
 
 
 @app.command("formats")

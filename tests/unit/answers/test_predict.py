@@ -87,7 +87,7 @@ def test_lists_say_how_many_known_answers_they_leave_out() -> None:
     assert left_out(relation="likes", tail="carl", candidates=["anna", "ben"]) == 1
     assert left_out(relation="likes", tail="carl", known=True) is None
     one = predict(GRAPH, model=ByName(), head="anna", relation="knows")
-    assert repr(one).splitlines()[-1] == "1 known answer is left out; known=True (--known) includes them."
+    assert repr(one).splitlines()[-1] == "1 known answer is left out; known=True (--known) includes it."
     questions = [("?", "likes", "carl"), ("ben", "likes", "?"), ("anna", "?", "carl")]
     many = predict(GRAPH, model=ByName(), questions=questions)
     assert [part["count"] for part in many.summary()["known_left_out"]] == [2, 0, 1]

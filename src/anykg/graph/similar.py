@@ -1,0 +1,89 @@
+"""Rare names that are one edit away from a frequent one: perhaps typos.
+
+An edit is a letter more, less or other, two letters swapped, or any change of case. Frequent names are indexed by
+themselves and by what is left without each of their characters, so every rare name is looked up in a few steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from anykg.graph.graph import HEAD, RELATION, TAIL, KnowledgeGraph
+
+SHORTEST = 5
+"""Characters of a name; shorter ones are similar by chance."""
+RARE, TIMES = 2, 5
+"""Facts of a rare name at most, and times as many facts as it the frequent one has."""
+MOST_NAMES = 100_000
+"""Vocabularies above this size are not searched."""
+
+
+class Similar(NamedTuple):
+    """A rare name and the frequent one it resembles."""
+
+    kind: str
+    """entity or relation."""
+    name: str
+    facts: int
+    other: str
+    other_facts: int
+
+
+def similar_names(graph: KnowledgeGraph) -> list[Similar]:
+    """Names that may be typos, relations first, then by how frequent what they resemble is."""
+    relations = np.bincount(graph.triplets[:, RELATION], minlength=graph.num_relations)
+    entities = np.bincount(graph.triplets[:, [HEAD, TAIL]].ravel(), minlength=graph.num_entities)
+    found: list[Similar] = []
+    for kind, names, counts in (("relation", graph.relations, relations), ("entity", graph.entities, entities)):
+        if len(names) <= MOST_NAMES:
+            pairs = _pairs(list(names), counts)
+            found += [Similar(kind, names[a], int(counts[a]), names[b], int(counts[b])) for a, b in pairs]
+    return found
+
+
+def _pairs(names: Sequence[str], counts: np.ndarray) -> list[tuple[int, int]]:
+    """Ids of rare names and of the most frequent name that each resembles, the most frequent first."""
+    folded = [name.casefold() for name in names]
+    long_enough = [index for index, name in enumerate(folded) if len(name) >= SHORTEST]
+    index: dict[str, list[int]] = {}
+    for one in long_enough:
+        if counts[one] >= TIMES:
+            for key in _shortened(folded[one]):
+                index.setdefault(key, []).append(one)
+    pairs = []
+    for one in (one for one in long_enough if counts[one] <= RARE):
+        near = {other for key in _shortened(folded[one]) for other in index.get(key, ())}
+        frequent = [other for other in near if counts[other] >= TIMES * counts[one] and other != one]
+        alike = [other for other in frequent if one_edit(folded[one], folded[other])]
+        if alike:
+            pairs.append((one, max(alike, key=lambda other: counts[other])))
+    return sorted(pairs, key=lambda pair: -counts[pair[1]])
+
+
+def _shortened(name: str) -> Iterator[str]:
+    """The name, and the name without each of its characters."""
+    yield name
+    yield from (name[:at] + name[at + 1 :] for at in range(len(name)))
+
+
+def one_edit(one: str, other: str) -> bool:
+    """Whether names are equal, or differ by one letter or by two that are swapped.
+
+    >>> [one_edit("cardiolgy", name) for name in ("cardiology", "cardiolgy", "caridolgy", "radiology")]
+    [True, True, True, False]
+    >>> one_edit("person 1", "person 2")
+    False
+    """
+    if one == other:
+        return True
+    first = last = 0
+    while first < min(len(one), len(other)) and one[first] == other[first]:
+        first += 1
+    while last < min(len(one), len(other)) - first and one[-1 - last] == other[-1 - last]:
+        last += 1
+    mine, theirs = one[first : len(one) - last], other[first : len(other) - last]
+    swapped = len(mine) == 2 and mine == theirs[::-1]
+    return (max(len(mine), len(theirs)) <= 1 or swapped) and (mine + theirs).isalpha()

@@ -1,0 +1,26 @@
+"""Names that may be typos."""
+
+from anykg.graph.graph import KnowledgeGraph
+from anykg.graph.similar import MOST_NAMES, Similar, similar_names
+
+
+def test_rare_names_next_to_frequent_ones_are_found() -> None:
+    facts = [(f"person {i}", "works in", "Cardiology") for i in range(20)]
+    facts += [
+        ("person 3", "works in", "Cardiolgy"),
+        ("person 4", "wroks in", "Cardiology"),
+        ("person 5", "works in", "Oncology"),
+    ]
+    facts += [("person 6", "works in", "cardiology")]
+    found = similar_names(KnowledgeGraph.from_names(*zip(*facts, strict=True)))
+    assert found[0] == Similar("relation", "wroks in", 1, "works in", 23)
+    assert {(one.kind, one.name, one.other) for one in found[1:]} == {
+        ("entity", "Cardiolgy", "Cardiology"),
+        ("entity", "cardiology", "Cardiology"),
+    }, "names that differ in digits are no typos, nor are equally frequent ones"
+
+
+def test_large_vocabularies_are_not_searched() -> None:
+    names = [f"entity {i}" for i in range(MOST_NAMES + 1)]
+    graph = KnowledgeGraph.from_names(names[:-1], ["relation"] * MOST_NAMES, ["hub with many facts"] * MOST_NAMES)
+    assert similar_names(graph) == []
