@@ -51,7 +51,7 @@ def markdown(cells: list[Cell], limit: int) -> str:
     graphs = list(dict.fromkeys(cell["graph"] for cell in predicted))
     for minutes in sorted({cell["minutes"] for cell in predicted if cell["minutes"]}):
         by_graph = {graph: _row(predicted, graph, minutes) for graph in graphs}
-        columns = list(dict.fromkeys(name for row in by_graph.values() for name in row))
+        columns = sorted(dict.fromkeys(name for row in by_graph.values() for name in row), key=BASELINES.__contains__)
         for metric, called in (("mrr", "MRR"), ("hits@10", "Hits@10")):
             lines += ["", f"## {called} after {_minutes(minutes)}", "", f"| graph | {' | '.join(columns)} |"]
             lines.append("|---" * (len(columns) + 1) + "|")
