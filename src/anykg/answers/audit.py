@@ -24,10 +24,10 @@ from anykg.errors import DataError, SettingError
 from anykg.graph.graph import HEAD, RELATION, TAIL, KnowledgeGraph
 from anykg.graph.schema import (
     FEWEST,
-    FUNCTIONAL,
     IRREFLEXIVE,
     Kinds,
     entity_kinds,
+    functional_shares,
     one_way_relations,
     relation_counts,
 )
@@ -241,6 +241,7 @@ class _Reasons:
         self.counts = graph.derive(relation_counts)
         self.kinds: Kinds = graph.derive(entity_kinds)
         self.one_way = graph.derive(one_way_relations)
+        self.functional = graph.derive(functional_shares) > 0
         self.shares: dict[tuple[int, int], np.ndarray] = {}
 
     def of(self, fact: np.ndarray, ranks: np.ndarray, expected: np.ndarray) -> str:
@@ -258,9 +259,7 @@ class _Reasons:
 
     def _taken(self, relation: int, side: int) -> bool:
         """Whether an entity at this end has one fact of the relation: then another one's is not to be expected."""
-        counts = self.counts
-        single, all_of = ((counts.single_tails, counts.tails), (counts.single_heads, counts.heads))[side]
-        return bool(all_of[relation] >= FEWEST and single[relation] >= FUNCTIONAL * all_of[relation])
+        return bool(self.functional[relation + (0 if side else self.graph.num_relations)])
 
     def _instead(self, fact: np.ndarray, ranks: np.ndarray, expected: np.ndarray, side: int) -> str:
         """The answer that was expected instead of one end, with the rule that speaks most for it."""
@@ -306,7 +305,7 @@ class _Reasons:
             (tail, head, relation + self.graph.num_relations, counts.single_tails, counts.tails),
         ):
             others = self.graph.answers(np.array([start]), np.array([kind])).values
-            if len(others) > 1 and all_of[relation] >= FEWEST and single[relation] >= FUNCTIONAL * all_of[relation]:
+            if len(others) > 1 and self.functional[kind]:
                 other = next(int(entity) for entity in others if entity != end)
                 what = "tail" if kind == relation else "head"
                 reasons.append(

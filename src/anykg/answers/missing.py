@@ -17,7 +17,7 @@ import numpy as np
 
 from anykg.graph.graph import HEAD, RELATION, TAIL, KnowledgeGraph
 from anykg.graph.keys import find
-from anykg.graph.schema import FEWEST, FUNCTIONAL, entity_kinds, relation_counts
+from anykg.graph.schema import entity_kinds, functional_shares
 from anykg.seeds import generator
 
 MISSING = 0.1
@@ -28,6 +28,8 @@ PATHS, FEWEST_CASES = 200_000, 50
 """Paths of one and of two facts that are drawn to measure rules, and cases that a rule needs."""
 SURE = 2.0
 """Standard errors below its confidence at which a rule is counted on."""
+WITH_KINDS = 1_000_000
+"""Facts of a graph up to which the kinds of its entities are computed for a question."""
 PRIOR = 5.0
 """Facts' worth of prior: the share of unseen answers of a relation is shrunk towards that of all relations."""
 
@@ -178,8 +180,10 @@ def chance_of_answer(graph: KnowledgeGraph, asked: np.ndarray, share: float = MI
     entity = np.where(columns == HEAD, tails, heads)
     of_entities = np.flatnonzero(columns != RELATION)
     known = chance_at(graph.derive(chance_of_missing, share), entity[of_entities], groups[of_entities], graph)
-    open_ended = result[of_entities] * chance_for_kind(graph, entity[of_entities], groups[of_entities])
-    result[of_entities] = np.where(np.isnan(known), open_ended, known)
+    result[of_entities] = np.where(np.isnan(known), result[of_entities], known)
+    open_ended = of_entities[np.isnan(known)]
+    if len(open_ended) and len(graph) <= WITH_KINDS:
+        result[open_ended] *= chance_for_kind(graph, entity[open_ended], groups[open_ended])
     of_relations = np.flatnonzero(columns == RELATION)
     if len(of_relations):
         pairs, chances = graph.derive(_chance_of_relation, share)
@@ -220,16 +224,12 @@ def room_for(graph: KnowledgeGraph, facts: np.ndarray, share: float = MISSING) -
 
     1 unless an end has a known fact of a relation that gives it one only: then the chance that it lacks another.
     """
-    counts, r = graph.derive(relation_counts), graph.num_relations
     heads, relations, tails = facts.T
+    functional = graph.derive(functional_shares) > 0
     room = np.ones(len(facts))
-    for entities, kinds, single, all_of in (
-        (heads, relations, counts.single_heads, counts.heads),
-        (tails, relations + r, counts.single_tails, counts.tails),
-    ):
-        functional = (all_of >= FEWEST) & (single >= FUNCTIONAL * all_of)
+    for entities, kinds in ((heads, relations), (tails, relations + graph.num_relations)):
         chance = chance_at(graph.derive(chance_of_missing, share), entities, kinds, graph)
-        room = np.minimum(room, np.where(functional[relations] & ~np.isnan(chance), chance, 1.0))
+        room = np.minimum(room, np.where(functional[kinds] & ~np.isnan(chance), chance, 1.0))
     return room
 
 
