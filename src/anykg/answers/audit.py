@@ -97,8 +97,9 @@ class Audit(Result):
             text = f"{text}; {listed} listed"
         if not self.alone:
             return f"{text}."
-        others = "1 other is" if self.alone == 1 else f"{self.alone:,} others are"
-        return f"{text}. {others} the only fact of an entity and cannot be judged."
+        if self.alone == 1:
+            return f"{text}. 1 more is the only fact of an entity, so there is nothing to judge it by."
+        return f"{text}. {self.alone:,} more are the only fact of an entity, so there is nothing to judge them by."
 
     def renderables(self) -> list[RenderableType]:
         """Return a table of the facts and the reasons, and how many facts are doubtful."""
@@ -137,7 +138,7 @@ def audit(
         epochs: Passes of ComplEx over the facts of each part, instead of a time: the result then depends on `seed`
             alone.
         seed: Draws the parts, and the corrupted facts that plausibility is learned from.
-        again: Judge the facts again, even if what an earlier audit with the same settings found is stored.
+        again: Repeat the audit even if the result of one with the same settings is stored.
         cluster: Address of a Ray cluster that works on the parts: "auto", HOST:PORT, or "local" for all cores of this
             machine. The effort for each part is that of one machine, so it takes less time.
         progress: Called with (done, total) steps.

@@ -14,8 +14,8 @@ List the known facts that the rest of the graph contradicts, least plausible fir
 those below --max-plausibility.
 
 The facts are hidden in parts, and each part is judged by the others: by vectors and rules fitted to them, and by
-their schema. Prints an estimate of the time first. After Ctrl-C, finished parts are kept for the same command. What was
-found is kept too: listing other facts of the same audit takes no time. --again repeats it.
+their schema. Prints an estimate of the time first. After Ctrl-C, finished parts are kept for the same command. The
+result is stored too, so listing other facts of the same audit takes no time; --again repeats it.
 
 Examples:
 
@@ -53,9 +53,7 @@ def audit(
         typer.Option(help="Passes of ComplEx instead of a time; the result then depends on the seed alone.", min=1),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed for drawing the parts.")] = 0,
-    again: Annotated[
-        bool, typer.Option("--again", help="Judge again, even if what an earlier audit found is stored.")
-    ] = False,
+    again: Annotated[bool, typer.Option("--again", help="Repeat the audit even if its result is stored.")] = False,
     format: Rows = None,
     out: RowsOut = None,
     cluster: ClusterAddress = None,
@@ -75,7 +73,7 @@ def audit(
     time = default_minutes(loaded) if minutes is None else minutes
     effort = effort_of(loaded, folds, time, epochs)
     if not again and is_kept(loaded, folds=folds, effort=effort, seed=seed):
-        note("What an earlier audit found is stored; --again repeats it.")
+        note("Using the stored result of an earlier audit; --again repeats it.")
     else:
         takes = f"{epochs} passes each" if epochs else f"about {time:.2g} min"
         note(f"{len(loaded):,} facts in {folds} parts, {takes}.")

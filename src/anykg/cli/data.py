@@ -63,7 +63,7 @@ def stats(
     reading: Reading,
     data_dir: DataDir = None,
 ) -> None:
-    """Count what is in a graph: nodes, relations, triplets, degrees, edges back; name what may be typos in a file.
+    """Count what is in a graph: nodes, relations, triplets, degrees, edges back; list possible typos in a file.
 
     Example: anykg data stats EN-FR --plot degrees.png
 
@@ -106,9 +106,9 @@ def _typos(found: list[Similar]) -> list[str]:
         return []
     left = len(found) - SHOWN_TYPOS
     return [
-        "Perhaps typos, as the names are one letter from more frequent ones:",
+        "Possible typos, one letter away from a more frequent name:",
         *(
-            f"  {one.kind} {one.name} ({one.facts:,}; {one.other} has {one.other_facts:,})"
+            f"  {one.kind} {one.name} (facts: {one.facts:,}; {one.other}: {one.other_facts:,})"
             for one in found[:SHOWN_TYPOS]
         ),
         *([f"  ... and {left:,} more"] if left > 0 else []),

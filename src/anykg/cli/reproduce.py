@@ -43,8 +43,8 @@ Examples:
 NAMES = """pediatypes, negative-transfer, large, wikitopics, scaling, statistics, zero-shot or answers; report rewrites
 all tables and docs/results.md from the results so far."""
 
-MODELS = """Only these models, separated by commas. answers: of zero-shot, fit, pykeen-complex, pykeen-rotate, complete,
-audit, explain and departments."""
+MODELS = """Only these models, separated by commas. For answers, choose from zero-shot, fit, pykeen-complex,
+pykeen-rotate, complete, audit, explain and departments."""
 
 CLUSTER = """Run on the Ray cluster at this address (auto, HOST:PORT, or local for all cores of this machine); its
 machines must share the folder of runs and have the datasets."""

@@ -94,7 +94,7 @@ def test_what_nothing_is_left_to_judge_by_is_not_listed() -> None:
     found = audit(graph, epochs=1, folds=2, max_plausibility=1, count=len(graph))
     assert (found.alone, found.considered) == (1, len(graph) - 1)
     assert "newcomer" not in found.to_polars()["tail"].to_list()
-    assert found.sentence.endswith("1 other is the only fact of an entity and cannot be judged.")
+    assert found.sentence.endswith("1 more is the only fact of an entity, so there is nothing to judge it by.")
 
 
 def test_nothing_is_expected_to_be_joined_to_itself() -> None:

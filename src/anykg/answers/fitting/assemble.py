@@ -49,7 +49,7 @@ def remark_on_gain(names: list[str], learnt: Learnt) -> str | None:
         return None
     return (
         f"On the hidden facts the mix is not clearly better than zero-shot: MRR {gains.mean():+.3f} ± {error:.3f}. "
-        "It may serve no better; more minutes or facts may help."
+        "The default model may do as well; more minutes or more facts may help."
     )
 
 
