@@ -39,7 +39,7 @@ def path(request, monkeypatch):
         monkeypatch.setattr(fast, "kernels_apply", lambda states: False)
         monkeypatch.setattr(trix, "relation_messages", reference.relation_messages)
         monkeypatch.setattr(trix, "relation_update", reference.relation_update)
-        monkeypatch.setattr("anykg.models.nbf.queries.CACHE_BYTES", 4 * 2**20)  # the links of few queries at once
+        monkeypatch.setattr("anykg.models.nbf.queries.BLOCK_BYTES", 4 * 2**20)  # the links of few queries at once
 
 
 TIE = 1e-5

@@ -56,6 +56,15 @@ def pieces_of(queries: int) -> int:
     return -(-8 // max(queries, 1))
 
 
+def empty_rows(count: int, width: int) -> Tensor:
+    """A float32 tensor [count, width] to be filled.
+
+    Memory that is new to the process costs a page fault for every few kilobytes, which takes longer than a layer does
+    for some queries. numpy, unlike torch, asks the system for huge pages.
+    """
+    return torch.from_numpy(np.empty((count, width), np.float32))
+
+
 def flat(tensor: Tensor) -> np.ndarray:
     """A tensor as the flat array that the kernels read."""
     array: np.ndarray = tensor.detach().contiguous().view(-1).numpy()
@@ -208,12 +217,12 @@ def _forward(
     if start_rows is None:
         states = start.detach().reshape(-1, width)
     else:
-        states = background.detach().repeat(plan.num_rows, 1)
+        states = empty_rows(plan.num_rows, width).copy_(background.detach())
         states[torch.from_numpy(start_rows)] = start.detach()
     history, memories = [states], []
     spare: Tensor | None = None
     for index, (layer, rows) in enumerate(zip(layers, plan.rows[1:], strict=True)):
-        out = torch.empty_like(states) if spare is None else spare
+        out = empty_rows(*states.shape) if spare is None else spare
         memory = tuple(np.empty(len(rows) * size, np.float32) for size in (width, width, 1)) if save else None
         if index == 0 and start_rows is not None and kept is None and not save:
             rows = _alike(plan, rows, start_rows, background, layer, out)

@@ -21,8 +21,9 @@ from anykg.models.base import LinkPredictor
 
 KEPT_BYTES = 512 * 2**20
 """Relation vectors kept with an encoded graph; the oldest are dropped."""
-CACHE_BYTES = 16 * 2**20
-"""States of the queries that are answered together; a block of this size stays in the processor's cache."""
+BLOCK_BYTES = 64 * 2**20
+"""States of the queries that are answered together. A layer reads one query's states after the other, so a block need
+not fit into the processor's cache, and a large one shares the fixed costs of a layer."""
 
 
 Targets = tuple[Tensor, Tensor]
@@ -106,8 +107,8 @@ def group(triplets: Tensor) -> Grouped:
 
 
 def blocks(count: int, row_bytes: int) -> Iterator[slice]:
-    """Cut `count` queries of `row_bytes` each into blocks of about CACHE_BYTES and equal length."""
-    size = max(1, CACHE_BYTES // max(row_bytes, 1))
+    """Cut `count` queries of `row_bytes` each into blocks of about BLOCK_BYTES and equal length."""
+    size = max(1, BLOCK_BYTES // max(row_bytes, 1))
     number = -(-count // size)
     for index in range(number):
         yield slice(count * index // number, count * (index + 1) // number)

@@ -79,7 +79,7 @@ def test_ways_of_asking_agree(variant, monkeypatch):
     some = torch.tensor([[1, 4]]).expand(5, -1)
     chosen = model.score_relations(encoded, rows[:, 0], rows[:, 2], some)
     torch.testing.assert_close(chosen, relations.gather(1, some), atol=1e-5, rtol=1e-4)
-    monkeypatch.setattr("anykg.models.nbf.queries.CACHE_BYTES", 1)  # one query at a time
+    monkeypatch.setattr("anykg.models.nbf.queries.BLOCK_BYTES", 1)  # one query at a time
     torch.testing.assert_close(model.score_relations(encoded, rows[:, 0], rows[:, 2]), relations, atol=1e-5, rtol=1e-4)
     torch.testing.assert_close(model.score_tails(encoded, rows[:, 0], rows[:, 1]), tails, atol=1e-5, rtol=1e-4)
 

@@ -91,7 +91,7 @@ def test_blocks_and_a_small_cache_change_nothing(model, monkeypatch):
     graph = random_graph()
     heads, relations = torch.arange(12), torch.arange(12) % 10
     whole = model.score_tails(model.encode(graph), heads, relations)
-    monkeypatch.setattr("anykg.models.nbf.queries.CACHE_BYTES", 1)
+    monkeypatch.setattr("anykg.models.nbf.queries.BLOCK_BYTES", 1)
     monkeypatch.setattr("anykg.models.nbf.queries.KEPT_BYTES", 1)
     encoded = model.encode(graph)
     torch.testing.assert_close(model.score_tails(encoded, heads, relations), whole, atol=1e-5, rtol=1e-5)
