@@ -71,6 +71,12 @@ def test_the_table_sets_systems_side_by_side(tmp_path: Path) -> None:
     assert "| staff | 2 | fitted | 3 | 0.030 | 0.020 | 0.100 |" in text
 
 
+def test_graphs_stand_in_the_order_in_which_they_are_measured() -> None:
+    cells = [cell("fit", 2.0, mixed=0.5) | {"graph": graph} for graph in ("mine", "EN-FR", "Kinship")]
+    text = table.markdown(cells, 10)
+    assert text.index("| Kinship * |") < text.index("| EN-FR |") < text.index("| mine |")
+
+
 def test_questions_are_asked_once_for_all_calibrations(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = staff_graph()
     rest, hidden = hide_together(whole, 0.2, seed=0)

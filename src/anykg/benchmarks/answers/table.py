@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from anykg.atomic import write_text
-from anykg.benchmarks.answers.links import FIT, LIMIT, TRAINED_ON, ZERO_SHOT
+from anykg.benchmarks.answers.links import FIT, GRAPHS, LIMIT, TRAINED_ON, ZERO_SHOT
 from anykg.benchmarks.answers.probabilities import FEWEST
 from anykg.benchmarks.answers.run import CELLS_FILE, NAME, USES
 from anykg.benchmarks.cells import Cell, read_cells
@@ -48,7 +48,7 @@ def markdown(cells: list[Cell], limit: int) -> str:
         "were (in wd50k), and none of the test facts.",
     ]
     predicted = [cell for cell in cells if cell["system"] not in USES]
-    graphs = list(dict.fromkeys(cell["graph"] for cell in predicted))
+    graphs = sorted(dict.fromkeys(cell["graph"] for cell in predicted), key=_position)
     for minutes in sorted({cell["minutes"] for cell in predicted if cell["minutes"]}):
         by_graph = {graph: _row(predicted, graph, minutes) for graph in graphs}
         columns = sorted(dict.fromkeys(name for row in by_graph.values() for name in row), key=BASELINES.__contains__)
@@ -65,6 +65,11 @@ def markdown(cells: list[Cell], limit: int) -> str:
         mine = [cell for cell in cells if cell["system"] == name]
         lines += use.lines(mine) if mine else []
     return "\n".join(lines) + "\n"
+
+
+def _position(graph: str) -> int:
+    """Where a graph stands in the table: as they are measured, others last."""
+    return GRAPHS.index(graph) if graph in GRAPHS else len(GRAPHS)
 
 
 def _minutes(count: float) -> str:

@@ -15,7 +15,7 @@ importing numba and loading kernels takes half a second.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -59,8 +59,8 @@ def pieces_of(queries: int) -> int:
 def empty_rows(count: int, width: int) -> Tensor:
     """A float32 tensor [count, width] to be filled.
 
-    Memory that is new to the process costs a page fault for every few kilobytes, which takes longer than a layer does
-    for some queries. numpy, unlike torch, asks the system for huge pages.
+    Memory that is new to the process costs a page fault for every few kilobytes, which takes about as long as a layer
+    does. numpy, unlike torch, asks the system for huge pages. Training reuses its memory from step to step.
     """
     return torch.from_numpy(np.empty((count, width), np.float32))
 
@@ -214,15 +214,16 @@ def _forward(
     width, kernels, order = boundary.shape[-1], layer_kernels(boundary.shape[-1]), plan.edges.by_receiver
     kept, adjacency = plan.kept(order), Adjacency(order.nodes, order.runs, order.relations, order.others)
     asked = Asked(plan.tables, plan.heads.shape[1], plan.heads.ravel(), flat(boundary))
+    allocate: Callable[[int, int], Tensor] = torch.empty if save else empty_rows
     if start_rows is None:
         states = start.detach().reshape(-1, width)
     else:
-        states = empty_rows(plan.num_rows, width).copy_(background.detach())
+        states = allocate(plan.num_rows, width).copy_(background.detach())
         states[torch.from_numpy(start_rows)] = start.detach()
     history, memories = [states], []
     spare: Tensor | None = None
     for index, (layer, rows) in enumerate(zip(layers, plan.rows[1:], strict=True)):
-        out = empty_rows(*states.shape) if spare is None else spare
+        out = allocate(*states.shape) if spare is None else spare
         memory = tuple(np.empty(len(rows) * size, np.float32) for size in (width, width, 1)) if save else None
         if index == 0 and start_rows is not None and kept is None and not save:
             rows = _alike(plan, rows, start_rows, background, layer, out)
