@@ -7,7 +7,7 @@ dictionary is what `--format json` prints, for every command:
 {
   "command": "predict",
   "version": "0.1.0",
-  "graph": {"name": "atlas", "entities": 389, "relations": 17, "facts": 3265},
+  "graph": {"name": "atlas", "entities": 1095, "relations": 16, "facts": 4444},
   "model": "anykg-base+rules",
   "summary": {},
   "rows": [{"head": "Kosovo", "relation": "borders", "tail": "Greece", "score": 1.3, "rank": 1, "known": false}],

@@ -111,7 +111,7 @@ def _excel_rows(source: Source) -> list[list[object]]:
         import openpyxl
     except ImportError as error:
         raise DataError(
-            f"{source.path}: reading Excel needs openpyxl; `pip install anykg[excel]`, or save CSV."
+            f"{source.path}: reading Excel needs openpyxl; `pip install 'anykg[excel]'`, or save CSV."
         ) from error
     try:
         book = openpyxl.load_workbook(io.BytesIO(source.data), read_only=True, data_only=True)
@@ -172,7 +172,7 @@ def excel_of(table: pl.DataFrame) -> bytes:
         import openpyxl
         from openpyxl.cell import WriteOnlyCell
     except ImportError as error:
-        raise ConfigError("Writing Excel needs openpyxl; `pip install anykg[excel]`, or write CSV.") from error
+        raise ConfigError("Writing Excel needs openpyxl; `pip install 'anykg[excel]'`, or write CSV.") from error
     book = openpyxl.Workbook(write_only=True)
     sheet = book.create_sheet("facts")
 

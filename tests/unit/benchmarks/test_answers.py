@@ -134,11 +134,11 @@ def test_the_mix_is_compared_with_what_it_is_made_of_and_with_pykeen() -> None:
         cell("pykeen-complex", 2.0, pykeen_complex=0.35),
     ]
     text = table.markdown(cells, 10)
-    assert "less that of zero-shot: +18.0 on average (1), +18.0 without stars (1); below 0: none." in text
+    assert "minus that of zero-shot: +18.0 on average (1), +18.0 without stars (1); below 0: none." in text
     assert (
-        "less that of its best component: -2.0 on average (1), -2.0 without stars (1); below -0.5: staff -2.0." in text
+        "minus that of its best component: -2.0 on average (1), -2.0 without stars (1); below -0.5: staff -2.0." in text
     )
-    assert "less that of the better of PyKEEN's: +3.0 on average (1)" in text
+    assert "minus that of the better of PyKEEN's: +3.0 on average (1)" in text
 
 
 def test_hidden_facts_among_proposals_are_right(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

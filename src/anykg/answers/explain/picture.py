@@ -20,7 +20,7 @@ def can_draw(path: Path | str) -> None:
     if Path(path).suffix not in FORMATS:
         raise ConfigError(f"{path}: expected a name that ends with {' or '.join(FORMATS)}.")
     if find_spec("matplotlib") is None:
-        raise ConfigError("Drawing needs matplotlib; install it with `pip install anykg[plot]`.")
+        raise ConfigError("Drawing needs matplotlib; install it with `pip install 'anykg[plot]'`.")
 
 
 def draw(explanation: Explanation, path: Path | str) -> None:

@@ -45,7 +45,7 @@ def markdown(cells: list[Cell], limit: int) -> str:
         "both ends, all entities ranked, known facts filtered. `fit` and PyKEEN had the minutes named, on the same "
         f"machine. The training facts of graphs with a star ({', '.join(TRAINED_ON)}) were among those of the network, "
         "so their zero-shot figures are not truly zero-shot. Of art and award, 18 and 21% of the facts in the graph "
-        "were (in wd50k), and none of the test facts.",
+        "were (in wd50k), and none of the test facts. Empty cells were not measured.",
     ]
     predicted = [cell for cell in cells if cell["system"] not in USES]
     graphs = sorted(dict.fromkeys(cell["graph"] for cell in predicted), key=_position)
@@ -68,7 +68,7 @@ def markdown(cells: list[Cell], limit: int) -> str:
 
 
 def _position(graph: str) -> int:
-    """Where a graph stands in the table: as they are measured, others last."""
+    """The row of a graph: the order of `GRAPHS`, other graphs last."""
     return GRAPHS.index(graph) if graph in GRAPHS else len(GRAPHS)
 
 
@@ -107,7 +107,7 @@ def _comparisons(by_graph: Mapping[str, Figures], cells: list[Cell]) -> list[str
             continue
         unseen = [gain for graph, gain in gains.items() if graph not in TRAINED_ON]
         mean = np.mean(list(gains.values()))
-        text = f"- MRR of the mix less that of {what}: {100 * mean:+.1f} on average ({len(gains)})"
+        text = f"- MRR of the mix minus that of {what}: {100 * mean:+.1f} on average ({len(gains)})"
         if unseen:
             text += f", {100 * np.mean(unseen):+.1f} without stars ({len(unseen)})"
         least = -CLOSE if "component" in what else 0.0
@@ -121,16 +121,16 @@ def _calibration_lines(cells: list[Cell], graphs: list[str]) -> list[str]:
         "",
         "## Calibration of first answers",
         "",
-        f"|stated - right| over relations and directions with {FEWEST} test facts or more. Right are facts of the "
-        "benchmark, and the share of them outside the graph is what probabilities take to be missing; the share "
-        "that the graph suggests counts true facts that the benchmark does not have. By chance is the mean that "
-        "perfectly calibrated probabilities would have on as many questions.",
+        f"|stated - right| over relations and directions with {FEWEST} test facts or more. An answer counts as right if it "
+        "is a fact of the benchmark, and the missing share is set to the share of benchmark facts that are not in the "
+        "graph; the share that the graph suggests counts true facts that the benchmark does not have. By chance is the "
+        "mean that perfectly calibrated probabilities would have on as many questions.",
         "",
     ]
     columns = ("graph", "minutes", "probabilities", "groups", "mean", "by chance", "worst")
     lines += [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
     for graph in graphs:
-        for cell in (cell for cell in cells if cell["graph"] == graph):
+        for cell in sorted((cell for cell in cells if cell["graph"] == graph), key=lambda cell: cell["minutes"]):
             for (system, key), called in CALIBRATIONS.items():
                 found = cell.get(key) if cell["system"] == system else None
                 if found and found.get("error") is not None:

@@ -59,8 +59,9 @@ def pieces_of(queries: int) -> int:
 def empty_rows(count: int, width: int) -> Tensor:
     """A float32 tensor [count, width] to be filled.
 
-    Memory that is new to the process costs a page fault for every few kilobytes, which takes about as long as a layer
-    does. numpy, unlike torch, asks the system for huge pages. Training reuses its memory from step to step.
+    Writing to new memory costs a page fault per page, which for the states of a layer takes about as long as the layer.
+    On Linux, numpy requests huge pages for large arrays and torch does not. Training reuses its memory from step to
+    step, so it allocates with torch.
     """
     return torch.from_numpy(np.empty((count, width), np.float32))
 
@@ -214,7 +215,7 @@ def _forward(
     width, kernels, order = boundary.shape[-1], layer_kernels(boundary.shape[-1]), plan.edges.by_receiver
     kept, adjacency = plan.kept(order), Adjacency(order.nodes, order.runs, order.relations, order.others)
     asked = Asked(plan.tables, plan.heads.shape[1], plan.heads.ravel(), flat(boundary))
-    allocate: Callable[[int, int], Tensor] = torch.empty if save else empty_rows
+    allocate: Callable[[int, int], Tensor] = background.new_empty if save else empty_rows
     if start_rows is None:
         states = start.detach().reshape(-1, width)
     else:

@@ -173,7 +173,7 @@ class NBFNet(BellmanFordPredictor):
     def query_bytes(self, encoded: Encoded) -> int:
         all_states = 4 * encoded.num_entities * self.config.width
         if self.config.aggregation == "sum":
-            return 2 * all_states
+            return super().query_bytes(encoded)
         if encoded.edge_weights is not None or not kernels_apply(encoded.query):
             return (2 + PNA_PARTS) * all_states
         return all_states // 2  # of triplets; states are computed where they are needed, nearly never everywhere

@@ -18,6 +18,7 @@ from torch import Tensor
 from anykg.errors import ConfigError
 from anykg.graph.graph import KnowledgeGraph
 from anykg.models.base import LinkPredictor
+from anykg.models.nbf.fast import kernels_apply
 
 KEPT_BYTES = 512 * 2**20
 """Relation vectors kept with an encoded graph; the oldest are dropped."""
@@ -37,9 +38,11 @@ class BellmanFordPredictor(LinkPredictor):
     def answers(self, encoded: Any, queries: Tensor, targets: Targets | None) -> Tensor:
         """Scores [Q, N] of queries [Q, 2], or [M] of the targets; `encoded.keep` masks edges in training."""
 
-    @abstractmethod
     def query_bytes(self, encoded: Any) -> int:
-        """Bytes of one query's states."""
+        """Bytes of one query's states before and after a layer; without kernels it has messages as well."""
+        width = self.config.width
+        copies = 2 if kernels_apply(next(self.parameters()).new_empty(width)) else 8
+        return copies * 4 * int(encoded.num_entities) * int(width)
 
     def score_tails(self, encoded: Any, heads: Tensor, relations: Tensor, candidates: Tensor | None = None) -> Tensor:
         if candidates is not None:

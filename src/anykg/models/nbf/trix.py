@@ -280,9 +280,6 @@ class TRIX(BellmanFordPredictor):
         relations = graph.derive(relation_graph) if self.config.first == "network" else None
         return Encoded(graph.num_entities, graph.num_relations, graph.derive(entity_graph), relations)
 
-    def query_bytes(self, encoded: Encoded) -> int:
-        return 2 * 4 * encoded.num_entities * self.config.width
-
     def answers(self, encoded: Encoded, queries: Tensor, targets: Targets | None) -> Tensor:
         if self.entities is None:
             raise ConfigError("This TRIX has no entity network; to train it, set relation_every = 1.")
@@ -317,7 +314,7 @@ class TRIX(BellmanFordPredictor):
         if self.relations is None:
             return super().score_relations(encoded, heads, tails, candidates)
         pairs, which = torch.unique(torch.stack([heads, tails], dim=1), dim=0, return_inverse=True)
-        size = self.query_bytes(encoded) // 2  # blocks of twice the size take a tenth less time in this network
+        size = self.query_bytes(encoded) // 2  # blocks of twice the size are faster in this network
         parts = [self.relations(encoded, pairs[part]) for part in blocks(len(pairs), size)]
         scores = torch.cat(parts)[which] if parts else heads.new_zeros(0, encoded.num_relations, dtype=torch.float32)
         return scores if candidates is None else scores.gather(1, candidates)

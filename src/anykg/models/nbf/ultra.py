@@ -159,9 +159,6 @@ class Ultra(BellmanFordPredictor):
         edges, relations = graph.derive(entity_graph), graph.derive(relation_graph)
         return Encoded(graph.num_entities, graph.num_relations, edges, relations)
 
-    def query_bytes(self, encoded: Encoded) -> int:
-        return 2 * 4 * encoded.num_entities * self.config.width
-
     def answers(self, encoded: Encoded, queries: Tensor, targets: Targets | None) -> Tensor:
         relations, tables = torch.unique(queries[:, 1] % encoded.num_relations, return_inverse=True)
         if encoded.keep is not None:  # in training
