@@ -121,10 +121,10 @@ def _calibration_lines(cells: list[Cell], graphs: list[str]) -> list[str]:
         "",
         "## Calibration of first answers",
         "",
-        f"|stated - right| over relations and directions with {FEWEST} test facts or more. An answer counts as right if it "
-        "is a fact of the benchmark, and the missing share is set to the share of benchmark facts that are not in the "
-        "graph; the share that the graph suggests counts true facts that the benchmark does not have. By chance is the "
-        "mean that perfectly calibrated probabilities would have on as many questions.",
+        f"|stated - right| over relations and directions with {FEWEST} test facts or more. An answer counts as right "
+        "if it is a fact of the benchmark, and the missing share is set to the share of benchmark facts that are not "
+        "in the graph; the share that the graph suggests counts true facts that the benchmark does not have. By chance "
+        "is the mean that perfectly calibrated probabilities would have on as many questions.",
         "",
     ]
     columns = ("graph", "minutes", "probabilities", "groups", "mean", "by chance", "worst")
