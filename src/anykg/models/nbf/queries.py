@@ -39,7 +39,7 @@ class BellmanFordPredictor(LinkPredictor):
         """Scores [Q, N] of queries [Q, 2], or [M] of the targets; `encoded.keep` masks edges in training."""
 
     def query_bytes(self, encoded: Any) -> int:
-        """Bytes of one query's states before and after a layer; without kernels it has messages as well."""
+        """Bytes of one query's states before and after a layer, and an allowance for its messages without kernels."""
         width = self.config.width
         copies = 2 if kernels_apply(next(self.parameters()).new_empty(width)) else 8
         return copies * 4 * int(encoded.num_entities) * int(width)

@@ -87,6 +87,13 @@ def test_relations_read_at_both_ends_are_the_mean_of_the_fact_and_its_inverse(mo
 
 
 @torch.no_grad()
+def test_blocks_are_smaller_without_kernels(model):
+    encoded = model.encode(random_graph())
+    wide = Ultra(UltraConfig(width=16))
+    assert wide.query_bytes(encoded) == 2 * 4 * 16 * encoded.num_entities
+    assert wide.double().query_bytes(encoded) == 8 * 4 * 16 * encoded.num_entities  # kernels take float32
+
+
 def test_blocks_and_a_small_cache_change_nothing(model, monkeypatch):
     graph = random_graph()
     heads, relations = torch.arange(12), torch.arange(12) % 10
