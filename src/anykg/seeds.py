@@ -9,6 +9,8 @@ True
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from hashlib import blake2b
 
 import numpy as np
@@ -24,6 +26,14 @@ def derive(seed: int, *names: str | int) -> int:
 def generator(seed: int, *names: str | int) -> np.random.Generator:
     """Return a NumPy generator, named so that draws for different purposes are independent."""
     return np.random.default_rng(derive(seed, *names))
+
+
+@contextmanager
+def initialising(seed: int) -> Iterator[None]:
+    """Seed torch's global generator, which initial weights are drawn from, and restore it afterwards."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(derive(seed, "weights"))
+        yield
 
 
 def torch_generator(seed: int, *names: str | int) -> torch.Generator:

@@ -57,6 +57,8 @@ def ask_many(
         renumbered.append(best._replace(questions=rows[best.questions]))
         done += len(rows)
         progress(done, len(order))
+    if store is not None:
+        store.clear()
     return in_order(renumbered, distinct)
 
 

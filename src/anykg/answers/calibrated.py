@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from anykg.answers import calibration, calibration_cache
+from anykg.answers.fitted import calibrated, differing_facts, fitted_to
 from anykg.answers.missing import MISSING
 from anykg.cluster import Cluster
 from anykg.errors import InputError, SettingError
@@ -20,6 +21,8 @@ from anykg.models.mixture import Mixture
 from anykg.progress import Progress, ignore
 
 logger = logging.getLogger("anykg")
+OTHER = 1.0
+"""Facts that only one of two graphs has, as a share of those of the second; above it they are different graphs."""
 
 
 def calibration_of(
@@ -40,6 +43,11 @@ def calibration_of(
     kept = kept_calibration(model, graph, task, budget)
     if kept is not None:
         return kept
+    if stored_with(model, task):
+        raise InputError(
+            "The model was fitted to another graph, with which this one shares less than half of its facts, so its "
+            "probabilities do not hold here; fit a model to this graph, or ask for scores."
+        )
     if announce:
         _announce(model, graph, task, budget, 1 if cluster is None else cluster.slots)
     from anykg.answers.check import check  # rarely needed, slow to import
@@ -65,7 +73,8 @@ def kept_calibration(
     None if the model brings one for the whole graph and only a part is read.
     """
     if stored_with(model, task):
-        return own_calibration(model, graph, task) if budget_of(graph, budget, model) is None else None
+        whole = budget_of(graph, budget, model) is None
+        return own_calibration(model, graph, task) if whole and not _for_another(model, graph) else None
     kept = calibration_cache.kept(graph, model, task, budget)
     if kept is not None and kept.note is not None:
         logger.info("Probabilities are %s.", kept.note)
@@ -78,6 +87,16 @@ def stored_with(model: LinkPredictor, task: Target) -> dict[str, Any]:
     return stored
 
 
+def _for_another(model: LinkPredictor, graph: KnowledgeGraph) -> bool:
+    """Whether a model was fitted to another graph; notes if it was to an earlier version of this one."""
+    differing = differing_facts(model, graph)
+    if differing > OTHER * len(graph):
+        return True
+    if differing > calibration_cache.SIMILAR * len(graph):
+        logger.info("Probabilities are those of an earlier version of this graph: %s facts differ.", f"{differing:,}")
+    return False
+
+
 def own_calibration(model: LinkPredictor, graph: KnowledgeGraph, task: Target) -> calibration.Calibration | None:
     """The calibration of a model made by `fit`; one that another version of anykg has stored is made again."""
     stored = stored_with(model, task)
@@ -86,8 +105,6 @@ def own_calibration(model: LinkPredictor, graph: KnowledgeGraph, task: Target) -
     try:
         return calibration.from_dict(stored)
     except (ValueError, KeyError, TypeError) as error:
-        from anykg.answers.fitted import calibrated, fitted_to
-
         if isinstance(model, Mixture) and fitted_to(model, graph):
             return calibrated(model, graph, task, float(stored.get("missing", MISSING)))
         raise InputError(

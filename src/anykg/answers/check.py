@@ -22,7 +22,7 @@ from anykg.answers.calibrated import own_calibration
 from anykg.answers.fitted import asked_before, fitted_to, has_seen
 from anykg.answers.hidden import Recovery, ask_back, hide, hide_together
 from anykg.answers.inputs import ModelLike, graph_of, model_of
-from anykg.answers.missing import missing_share
+from anykg.answers.missing import missing_share, refuse_share
 from anykg.answers.report import Estimate, Part, Report, estimate
 from anykg.answers.training_data import trained_on
 from anykg.cluster import Cluster, connected
@@ -86,8 +86,7 @@ def check(
         cluster: Address of a Ray cluster to ask on: "auto", HOST:PORT, or "local" for all cores of this machine.
         progress: Called with (done, total) questions.
     """
-    if missing is not None and not 0 <= missing < 1:
-        raise SettingError("missing", f"expected at least 0 and less than 1, found {missing:g}")
+    refuse_share(missing)
     if task not in FACTS:
         raise SettingError("task", f"expected {' or '.join(FACTS)}, found {task!r}")
     if fit is not None and fit <= 0:
@@ -136,7 +135,8 @@ def check(
     path = calibration_cache.path_of(loaded, scorer, task, budget)
     kept = None if own else calibration_cache.load(path)
     better_kept = facts is not None and kept is not None and kept.answers > curve.answers
-    if not better_kept and own is None and not differing:
+    brief = facts is not None and facts < min(FEW_FACTS, len(loaded) // 20)
+    if not (brief or better_kept or own or differing):
         calibration_cache.save(curve, path, loaded)
     everything = np.ones(len(found.ranks), bool)
     plain = ~found.given_away

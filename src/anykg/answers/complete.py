@@ -30,7 +30,7 @@ from anykg.answers.calibration import Calibration
 from anykg.answers.calibration_cache import digest_of
 from anykg.answers.fitted import has_seen
 from anykg.answers.inputs import ModelLike, Name, graph_of, look_up, model_of
-from anykg.answers.missing import MISSING
+from anykg.answers.missing import MISSING, refuse_share
 from anykg.answers.proposals import Proposals, backwards, ends, judged, limited, mirrored, proposals_of, questions_of
 from anykg.answers.table import Answers, table_of
 from anykg.answers.work import SLICE, Arrays, Subject, results
@@ -180,8 +180,7 @@ def complete(
     selection = Selection(count, min_probability if calibrated else 0.0, per_relation, per_entity)
     if not calibrated and min_probability:
         raise SettingError("min_probability", "needs probabilities, but calibrated is False")
-    if missing is not None and not 0 < missing < 1:
-        raise SettingError("missing", f"expected more than 0 and less than 1, found {missing}")
+    refuse_share(missing)
     loaded, info = graph_of(graph)
     scorer, name = model_of(model)
     path = None if state is None else Path(state)

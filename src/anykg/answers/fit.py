@@ -25,6 +25,7 @@ from anykg.answers.fitting.run import SHARE, Clock, Run, Tell
 from anykg.answers.fitting.weights import Learnt, ask_entities, ask_relations, learn
 from anykg.answers.hidden import hide_together
 from anykg.answers.inputs import ModelLike, graph_of, model_of
+from anykg.answers.missing import refuse_share
 from anykg.answers.mixing import choose, fit_weights
 from anykg.answers.negatives import Negatives, find_negatives, read_negatives
 from anykg.cluster import Cluster, connected
@@ -72,8 +73,7 @@ def fit(
     """
     if minutes <= 0:
         raise SettingError("minutes", f"expected more than 0, found {minutes}")
-    if missing is not None and not 0 <= missing < 1:
-        raise SettingError("missing", f"expected at least 0 and less than 1, found {missing:g}")
+    refuse_share(missing)
     clock = Clock(60 * minutes)
     folder = None if out is None else Path(out)
     if folder is not None and (folder / MODEL_FILE).exists() and not resume:
@@ -97,7 +97,9 @@ def fit(
         )
     tell(plan(whole, hidden, called, minutes))
     made_for = {"graph": whole.digest, "seed": seed, "foundation": digest_of(foundation)}
-    parts = Parts(folder, made_for, resume=resume)
+    parts = Parts(folder, made_for)
+    if not resume:
+        parts.clear()
     rejected = whole.with_triplets(wrong) if len(wrong) else None
     run = Run(whole, rest, hidden, foundation, clock, seed, parts, tell, progress, rejected, missing)
     with connected(cluster) as where:

@@ -13,6 +13,7 @@ from anykg.evaluation.protocol import Target
 from anykg.evaluation.strata import half_links
 from anykg.graph.graph import HEAD, RELATION, TAIL, KnowledgeGraph
 from anykg.graph.schema import redundant_relations
+from anykg.graph.versions import Sketch, difference, sketch_of
 from anykg.models.base import LinkPredictor
 from anykg.models.complex.complex import ComplEx, name_keys, rows_of
 from anykg.models.mixture import KEPT, Mixture
@@ -21,6 +22,14 @@ from anykg.models.mixture import KEPT, Mixture
 def fitted_to(model: LinkPredictor, graph: KnowledgeGraph) -> bool:
     """Whether a model was made by `fit` for this very graph."""
     return isinstance(model, Mixture) and model.config.graph == graph.digest
+
+
+def differing_facts(model: LinkPredictor, graph: KnowledgeGraph) -> int:
+    """In how many facts a graph differs from the one that a model was made for by `fit`; 0 for other models."""
+    if not isinstance(model, Mixture) or not model.config.sketch or fitted_to(model, graph):
+        return 0
+    fitted = Sketch(model.config.facts, model.graph_sketch.cpu().numpy().view(np.uint64))
+    return difference(graph.derive(sketch_of), fitted)
 
 
 def has_seen(model: LinkPredictor, graph: KnowledgeGraph) -> bool:

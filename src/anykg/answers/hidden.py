@@ -166,6 +166,8 @@ def ask_back(
         parts.setdefault((number, column), []).append(found | {"at": facts})
         done += len(facts)
         progress(done, total)
+    if store is not None:
+        store.clear()
     joined = [_joined(part, column, index) for index, ((_, column), part) in enumerate(parts.items())]
     fields = {name: np.concatenate([getattr(part, name) for part in joined]) for name in Recovery.__dataclass_fields__}
     return Recovery(**fields)

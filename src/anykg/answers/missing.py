@@ -6,7 +6,7 @@ how many there are. If a share of all facts is missing, the counts of known answ
 likely one more is (`chance_of_missing`): countries have one capital, so a second one is not missing. And a question
 without any known answer may have one that is no entity of the graph at all; how often that happens follows from how
 many facts end in an entity that occurs nowhere else (the estimate of Good and Turing, `share_unseen`). If no entity of
-its kind has a fact of the relation, there is probably nothing to ask for (`chance_for_kind`): floors take no drugs.
+its kind has a fact of the relation, there is probably nothing to ask for (`chance_for_kind`): a film has no capital.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from anykg.errors import SettingError
 from anykg.graph.graph import HEAD, RELATION, TAIL, KnowledgeGraph
 from anykg.graph.keys import find
 from anykg.graph.schema import entity_kinds, functional_shares
@@ -64,6 +65,12 @@ def chance_of_one_more(kinds: np.ndarray, counts: np.ndarray, share: float) -> n
     return np.asarray(chances[np.searchsorted(pairs, kinds * most + counts)])
 
 
+def refuse_share(missing: float | None) -> None:
+    """Raise if a share of missing facts that a user gave is not between 0 and 1."""
+    if missing is not None and not 0 < missing < 1:
+        raise SettingError("missing", f"expected more than 0 and less than 1, found {missing:g}")
+
+
 def not_visible(hidden: float, missing: float) -> float:
     """Share of all true facts that is not visible if a graph lacks a share of them and a share of it is hidden."""
     return 1 - (1 - hidden) * (1 - missing)
@@ -110,7 +117,7 @@ def missing_share(graph: KnowledgeGraph) -> float:
 
 
 def at_least(holds: np.ndarray, cases: np.ndarray) -> np.ndarray:
-    """Lower bounds [K] of Wilson on the chance of what held in some of the cases [K]."""
+    """Wilson lower bounds [K] on a rate, from the cases [K] and how many of them held."""
     share = holds / cases
     spread = SURE * np.sqrt(share * (1 - share) / cases + (SURE / cases / 2) ** 2)
     return np.asarray((share + SURE**2 / cases / 2 - spread) / (1 + SURE**2 / cases))

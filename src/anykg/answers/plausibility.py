@@ -30,7 +30,6 @@ from anykg.models.complex.fit import fit_complex
 from anykg.models.rulebook import fit_rulebook
 from anykg.models.schema import SchemaModel
 from anykg.progress import Progress, after, ignore
-from anykg.provenance import source_digest
 from anykg.rules.kernels.joins import Adjacency, adjacency, connections
 from anykg.seeds import generator, torch_generator
 
@@ -140,6 +139,7 @@ def plausibility(
     back = np.argsort(whole["rows"])
     found = {"log_odds": log_odds} | {name: whole[name][back] for name in ("ranks", "expected")}
     kept.save(0, found)
+    store.clear()
     progress(steps, steps)
     return Plausibility(**found)
 
@@ -150,7 +150,7 @@ def is_kept(graph: KnowledgeGraph, *, folds: int, effort: Effort, seed: int = 0)
 
 
 def _kept(graph: KnowledgeGraph, common: _Folds) -> Store:
-    return Store("audited", graph.digest, common, source_digest())
+    return Store("audited", graph.digest, common)
 
 
 def fold_part(subject: Subject, common: _Folds, number: int) -> Arrays:

@@ -91,6 +91,9 @@ def predict(
     if questions is not None and any(part is not None for part in given):
         raise ConfigError("Expected one question (head, relation, tail) or questions, found both.")
     if head is not None and relation is not None and tail is not None:
+        if candidates is not None or like_tails:
+            what = "like_tails" if candidates is None else "candidates"
+            raise SettingError(what, "limits the answers to a question; found a whole fact")
         return score(
             graph, [(head, relation, tail)], model=model, calibrated=calibrated, budget=budget, progress=progress
         )

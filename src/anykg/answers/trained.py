@@ -23,7 +23,7 @@ from anykg.models.recipe import Recipe
 from anykg.models.registry import MODELS
 from anykg.models.store import MODEL_FILE, load_model, restore
 from anykg.progress import Progress, ignore
-from anykg.seeds import derive
+from anykg.seeds import initialising
 from anykg.settings import changed, unknown_setting
 from anykg.training import loop
 from anykg.training.grid import search
@@ -169,8 +169,8 @@ def _run(
     progress: Progress,
 ) -> tuple[LinkPredictor, Recipe]:
     config, recipe = apply_settings(job.model_class, settings, job.start)
-    torch.manual_seed(derive(job.seed, "weights"))
-    built = job.model_class.build(config, job.graphs[0].train)
+    with initialising(job.seed):
+        built = job.model_class.build(config, job.graphs[0].train)
     if job.start is not None:
         restore(built, job.start.state_dict(), Path(str(job.started_from)))
     trained = loop.train(

@@ -31,6 +31,7 @@ from anykg.evaluation.scoring import device_of
 from anykg.graph.graph import KnowledgeGraph
 from anykg.models.base import LinkPredictor
 from anykg.progress import Progress, ignore
+from anykg.provenance import source_digest
 
 SLICE = 64
 """Questions per part."""
@@ -92,9 +93,10 @@ class Store:
     def __init__(self, *identity: object) -> None:
         from platformdirs import user_cache_path
 
-        content = blake2b(__version__.encode(), digest_size=16)
+        content = blake2b(source_digest().encode(), digest_size=16)
         for one in identity:
-            content.update(one.tobytes() if isinstance(one, np.ndarray) else repr(one).encode())
+            array = one if isinstance(one, np.ndarray) else np.frombuffer(repr(one).encode(), np.uint8)
+            content.update(f"{array.dtype}{array.shape}".encode() + array.tobytes())
         parent = Path(user_cache_path("anykg")) / "work"
         self.folder = parent / content.hexdigest()
         for old in parent.glob("*"):
@@ -144,7 +146,7 @@ def results(
         parts: Arguments of each part.
         common: Given to every part.
         cluster: Where to compute; None for this process.
-        store: Keeps finished parts until all are done.
+        store: Keeps finished parts; the caller clears it when it has made use of all of them.
     """
     done = set() if store is None else store.indices()
     left = [index for index in range(len(parts)) if index not in done]
@@ -163,8 +165,6 @@ def results(
                 known[number] = arrays
                 if store is not None:
                     store.save(number, arrays)
-            if store is not None and index == len(parts) - 1:
-                store.clear()
             yield known.pop(index)
     except KeyboardInterrupt as stop:
         if store is None:

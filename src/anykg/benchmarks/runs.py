@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from filelock import FileLock, Timeout
 
 from anykg.atomic import write_json
@@ -30,7 +29,7 @@ from anykg.graph.task import Task, merge_tasks
 from anykg.io.catalog import find, get_dataset, load_task
 from anykg.models.base import LinkPredictor
 from anykg.models.registry import MODELS
-from anykg.seeds import derive
+from anykg.seeds import initialising
 from anykg.training.epoch import message_graph
 from anykg.training.loop import TrainingGraph, train
 
@@ -115,8 +114,8 @@ def _trained(experiment: Experiment, cell: Cell, runs: Path, graphs: list[Traini
     """The cell's trained model; its weights may belong to another row, which is trained if necessary."""
     row = cell.model.weights_of or cell.model
     name, model_class = row.model or row.name, _class_of(row)
-    torch.manual_seed(derive(cell.seed, "weights"))
-    model: LinkPredictor = model_class.build(replace(model_class.Config(), **row.config), graphs[0].train)
+    with initialising(cell.seed):
+        model: LinkPredictor = model_class.build(replace(model_class.Config(), **row.config), graphs[0].train)
     folder = folder_of(runs, experiment, cell._replace(model=row))
     with nullcontext() if row is cell.model else claimed(folder, wait=True):
         recipe = replace(model.recipe, **row.recipe)

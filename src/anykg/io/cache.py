@@ -147,16 +147,18 @@ def _files() -> list[Path]:
 
 
 def evict(keep: Path | None = None) -> None:
-    """Remove the least recently used files until the rest is within the limit."""
+    """Remove the least recently used files until the rest is within the limit; `keep` is not removed."""
     sizes = []
     for path in _files():
         with suppress(OSError):
             status = path.stat()
-            sizes.append((path == keep, status.st_mtime, status.st_size, path))
-    total, most = sum(size for _, _, size, _ in sizes), limit()
-    for _, _, size, path in sorted(sizes):
+            sizes.append((status.st_mtime, status.st_size, path))
+    total, most = sum(size for _, size, _ in sizes), limit()
+    for _, size, path in sorted(sizes):
         if total <= most:
             break
+        if path == keep:
+            continue
         with suppress(OSError):  # another process was faster, or still has it open where that matters
             path.unlink()
             total -= size

@@ -10,6 +10,7 @@ import base64
 import gzip
 import hashlib
 import http.client
+import logging
 import os
 import shutil
 import tarfile
@@ -30,6 +31,8 @@ from typing import NamedTuple
 from anykg.errors import InputError
 from anykg.io.addresses import shown
 from anykg.io.datasets import SUFFIXES, Dataset
+
+logger = logging.getLogger("anykg")
 
 CHUNK = 1 << 16
 LARGEST = 1 << 30
@@ -139,17 +142,25 @@ def download_address(url: str, *, advance: Advance = lambda done, total: None, p
 
     name = PurePosixPath(urllib.parse.unquote(urllib.parse.urlsplit(url).path)).name or "graph"
     folder = user_cache_path("anykg") / "addresses" / hashlib.sha256(url.encode()).hexdigest()[:24]
-    path, notes = folder / name, folder / "version.json"
-    version = _version(url)
-    if path.is_file() and notes.is_file() and version is not None and json.loads(notes.read_text()) == version:
+    path, notes, under_way = folder / name, folder / "version.json", folder / "part.json"
+    version = json.dumps(_version(url))
+    known = version != "null"
+    if path.is_file() and known and notes.is_file() and notes.read_text() == version:
         return path
     with _writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        path.unlink(missing_ok=True)
-        if not notes.is_file() or json.loads(notes.read_text()) != version:
+        if not (under_way.is_file() and under_way.read_text() == version):
             path.with_name(path.name + ".part").unlink(missing_ok=True)  # of another version
-        notes.write_text(json.dumps(version))
-    download(url, path, advance=advance, pause=pause, largest=LARGEST_ADDRESS)
+        under_way.write_text(version)
+    try:
+        download(url, path, advance=advance, pause=pause, largest=LARGEST_ADDRESS)
+    except InputError as error:
+        if not path.is_file():
+            raise
+        logger.warning("%s The copy of an earlier download is used.", error)
+        return path
+    with _writing(folder):
+        under_way.replace(notes)
     return path
 
 

@@ -62,6 +62,10 @@ class MixtureConfig:
     """Relations with weights of their own; 0 weights all alike."""
     graph: str = ""
     """Digest of the graph it was fitted to."""
+    facts: int = 0
+    """Facts of that graph."""
+    sketch: int = 0
+    """Hashes in the sketch of that graph (`graph.versions`)."""
     hidden_share: float = 0.0
     """Share of the facts that were hidden while the weights were learnt."""
     seed: int = 0
@@ -91,8 +95,6 @@ class Encoded:
     parts: tuple[Any, ...]
     weights: Tensor  # [2R, C]
     num_relations: int
-    same_graph: bool
-    """Whether this is the graph it was fitted to."""
     rejected: KnowledgeGraph | None = None
     """The rejected triples whose names the graph has; None without any."""
 
@@ -123,6 +125,8 @@ class Mixture(LinkPredictor):
     """[Q, KEPT], the best answers that are not visible facts; -1 after the last."""
     hidden_best_scores: Tensor
     """[Q, KEPT], their log-probabilities among all candidates."""
+    graph_sketch: Tensor
+    """[S]: hashes of facts of the graph it was fitted to."""
     negatives: Tensor
     """[K, 3]: rejected triples as keys of their names."""
     hidden_relation_questions: Tensor
@@ -143,6 +147,7 @@ class Mixture(LinkPredictor):
         self.register_buffer("typical", torch.ones(count))
         self.register_buffer("fallback", torch.ones(count))
         self.register_buffer("relation_weights", torch.ones(count))
+        self.register_buffer("graph_sketch", torch.zeros(config.sketch, dtype=torch.int64))
         self.register_buffer("negatives", torch.zeros(config.negatives, 3, dtype=torch.int64))
         for kind, asked in (("hidden", config.questions), ("hidden_relation", config.relation_questions)):
             self.register_buffer(f"{kind}_questions", torch.zeros(asked, 3, dtype=torch.int64))
@@ -216,7 +221,6 @@ class Mixture(LinkPredictor):
             tuple(model.encode(graph, seed) for model in self.models),
             self._graph_weights(graph),
             graph.num_relations,
-            self.config.graph == graph.digest,
             self._rejected(graph),
         )
 
@@ -277,13 +281,16 @@ class Mixture(LinkPredictor):
         return _masked(total, between, candidates)
 
     def edge_relevance(self, graph: KnowledgeGraph, triplet: Tensor) -> Tensor | None:
-        """That of the first component that has one, by its weight: the others do not pass messages."""
+        """The weighted sum over the components that pass messages; None if none of them has a weight."""
         weights = self._graph_weights(graph)[triplet[1]]
+        total: Tensor | None = None
         for weight, model in zip(weights.tolist(), self.models, strict=True):
-            relevance = model.edge_relevance(graph, triplet)
+            relevance = model.edge_relevance(graph, triplet) if weight else None
             if relevance is not None:
-                return torch.mul(relevance, weight)
-        return None
+                layers = max(len(relevance), 0 if total is None else len(total))
+                parts = [_with_layers(part, layers) for part in (total, weight * relevance) if part is not None]
+                total = torch.stack(parts).sum(0)
+        return total
 
     def _graph_weights(self, graph: KnowledgeGraph) -> Tensor:
         """Weights [2R, C] in the order of the graph's relations."""
@@ -304,6 +311,11 @@ class Mixture(LinkPredictor):
                     weights = torch.where(lost[:, None], self.fallback, weights)
                     weights[:, index] = torch.where(lost, 0.0, weights[:, index])
         return weights
+
+
+def _with_layers(relevance: Tensor, layers: int) -> Tensor:
+    """Relevances [L, 2E] with zeros for further layers."""
+    return torch.nn.functional.pad(relevance, (0, 0, 0, layers - len(relevance)))
 
 
 def with_rules(model: LinkPredictor, kind: str, entities: Sequence[float], relations: Sequence[float]) -> Mixture:

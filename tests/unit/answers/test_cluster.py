@@ -139,8 +139,10 @@ def test_finished_parts_are_not_computed_again(tmp_path: Path, monkeypatch: pyte
     found = [int(part["square"][0]) for part in results(squares, subject, parts, common=-1, store=again)]
     assert found == [0, 1, 4, 9, 16, 25]
     assert CALLS == [0, 1, 2, 3, 3, 4, 5]
+    store.clear()
     assert not store.folder.exists()
     assert Store("squares", np.arange(4)).folder != store.folder
+    assert Store(np.arange(2), np.arange(1)).folder != Store(np.array([0]), np.array([1, 0])).folder
 
 
 def test_work_does_not_need_a_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

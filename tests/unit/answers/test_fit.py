@@ -15,7 +15,7 @@ from anykg.answers import work
 from anykg.answers.fit import fit
 from anykg.answers.fitting import components, spread, weights
 from anykg.answers.fitting.assemble import remark_on_gain
-from anykg.answers.fitting.parts import Parts
+from anykg.answers.fitting.parts import FOLDER, Parts
 from anykg.answers.fitting.run import SHARE, Clock, Run
 from anykg.answers.hidden import hide_together
 from anykg.benchmarks.answers.staff import DEPARTMENT_OF, staff_graph
@@ -26,7 +26,7 @@ from anykg.models.floors import PageRank, Popularity
 from anykg.models.mixture import Mixture
 from anykg.models.nbf.ultra import Ultra, UltraConfig
 from anykg.models.store import load_model
-from graphs import named
+from graphs import named, random_graph
 
 GRAPH = staff_graph().subset(np.arange(0, 2760, 2))
 
@@ -82,7 +82,7 @@ def test_saved_and_loaded_it_answers_alike(made: tuple[Mixture, Path]) -> None:
     one, other = (anykg.predict(GRAPH, **question, calibrated=True, model=model) for model in (mixture, loaded))
     assert one.to_dict()["rows"] == other.to_dict()["rows"]
     assert all(0 <= row["probability"] <= 1 for row in one.to_dict()["rows"])
-    assert not (folder / "parts").exists()
+    assert not (folder / FOLDER).exists()
 
 
 def test_probabilities_that_another_version_stored_are_made_again(made: tuple[Mixture, Path]) -> None:
@@ -96,6 +96,9 @@ def test_probabilities_that_another_version_stored_are_made_again(made: tuple[Mi
     assert "probability" in anykg.complete(GRAPH, model=old, count=5).to_polars().columns
     with pytest.raises(SettingError, match="whole graph"):
         anykg.predict(GRAPH, **question, budget=50, model=old)
+    with pytest.raises(InputError, match="fitted to another graph"):
+        anykg.predict(random_graph(30, 3, 200), head="e0", relation="r0", calibrated=True, model=mixture)
+    assert "probability" not in anykg.score(random_graph(30, 3, 200), [("e0", "r0", "e1")], model=mixture).to_polars()
     with pytest.raises(InputError, match="fit it again"):
         anykg.predict(GRAPH.subset(np.arange(len(GRAPH)) > 0), **question, model=old)
 
@@ -217,7 +220,7 @@ def test_ctrl_c_on_a_cluster_keeps_every_finished_component(tmp_path: Path, monk
 
     monkeypatch.setattr(work, "_elsewhere", second_first)
     told: list[str] = []
-    parts = Parts(tmp_path, {"graph": "staff"}, resume=False)
+    parts = Parts(tmp_path, {"graph": "staff"})
     run = Run(GRAPH, *hide_together(GRAPH, SHARE, 0), Popularity(), Clock(10), 0, parts, told.append)
     workers: Any = SimpleNamespace(slots=3)
     spread.fit_components(run, workers)
@@ -237,6 +240,6 @@ def test_a_mix_that_is_remark_on_gain_is_said_to_be_so() -> None:
         )
         return remark_on_gain([name], learnt)
 
-    assert "not clearly better than zero-shot: MRR +0.000" in str(remark([1, 2, 2, 1], [2, 1, 1, 2]))
+    assert "(zero-shot): MRR +0.000" in str(remark([1, 2, 2, 1], [2, 1, 1, 2]))
     assert remark([1, 1, 1, 2], [2, 2, 2, 3]) is None
     assert remark([1, 2], [2, 1], name="popularity") is None

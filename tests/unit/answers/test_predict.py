@@ -87,13 +87,13 @@ def test_lists_say_how_many_known_answers_they_leave_out() -> None:
     assert left_out(relation="likes", tail="carl", candidates=["anna", "ben"]) == 1
     assert left_out(relation="likes", tail="carl", known=True) is None
     one = predict(GRAPH, model=ByName(), head="anna", relation="knows")
-    assert repr(one).splitlines()[-1] == "1 known answer is left out; known=True (--known) includes it."
+    assert repr(one).splitlines()[-1] == "1 known answer is left out; known=True includes it."
     questions = [("?", "likes", "carl"), ("ben", "likes", "?"), ("anna", "?", "carl")]
     many = predict(GRAPH, model=ByName(), questions=questions)
     assert [part["count"] for part in many.summary()["known_left_out"]] == [2, 0, 1]
     assert (
         repr(many).splitlines()[-1]
-        == "3 known answers are left out, in 2 of 3 lists; known=True (--known) includes them."
+        == "3 known answers are left out, in 2 of 3 lists; known=True includes them."
     )
     assert many.of_question(3).summary()["known_left_out"] == 1
     assert "left out" not in repr(predict(GRAPH, model=ByName(), head="ben", relation="likes"))

@@ -60,6 +60,21 @@ def test_a_download_is_kept_until_it_changes(server: str, tmp_path: Path) -> Non
     assert not any(b"hidden-word" in path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
 
 
+def test_without_a_network_the_copy_is_used(
+    server: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    address = f"http://{server}/facts.tsv"
+    kept = facts(address)
+
+    def offline(*_: object, **__: object) -> None:
+        raise OSError("no network")
+
+    monkeypatch.setattr("urllib.request.urlopen", offline)
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
+    assert facts(address) == facts(address) == kept
+    assert "copy of an earlier download" in caplog.text
+
+
 def test_a_missing_file_is_said_without_the_password(server: str) -> None:
     with pytest.raises(InputError, match="404") as caught:
         read_graph(f"http://me:hidden-word@{server}/nowhere.tsv")

@@ -64,7 +64,7 @@ def test_the_working_directory_is_searched_only_if_trusted(tmp_path: Path, monke
     (tmp_path / "beside_the_data.py").write_text(PLUGIN)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry not in ("", str(tmp_path))])
-    with pytest.raises(ConfigError, match="--trust"):
+    with pytest.raises(ConfigError, match="trust=True"):
         MODELS.load("beside_the_data:Added")
     assert str(tmp_path) not in sys.path
     assert MODELS.load("beside_the_data:Added", trust=True).__name__ == "Added"

@@ -64,5 +64,5 @@ def test_every_setting_is_symmetric(evidence: str, length: int) -> None:
 
 
 def test_lengths_are_checked() -> None:
-    with pytest.raises(ConfigError, match="--length: expected 1 to 3, found 4"):
+    with pytest.raises(ConfigError, match="length: expected 1 to 3, found 4"):
         UQERConfig(length=4)

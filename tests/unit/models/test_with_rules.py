@@ -16,7 +16,7 @@ from anykg.errors import CheckpointError
 from anykg.evaluation.reading import best_answers
 from anykg.evaluation.symmetry import verify
 from anykg.models import rulebook
-from anykg.models.mixture import Mixture
+from anykg.models.mixture import Component, Mixture, MixtureConfig
 from anykg.models.rulebook import Rulebook, RulebookConfig
 from anykg.models.store import folder_of, load_model
 from anykg.rules.kept import kept_rules
@@ -108,6 +108,25 @@ def test_paths_come_from_the_network(model: Mixture) -> None:
     assert relevance is not None
     assert alone is not None
     torch.testing.assert_close(relevance, model.typical[0] * alone)
+
+
+def test_paths_come_from_all_networks_with_a_weight(model: Mixture) -> None:
+    triplet = torch.tensor([0, 1, 2])
+    networks = [model.models[0], load_model("anykg-small")]
+    mix = Mixture(MixtureConfig(tuple(Component(name, name) for name in ("trix", "ultra"))))
+    mix._modules = {"components": nn.ModuleList(networks)}
+    one, two = (network.edge_relevance(GRAPH, triplet) for network in networks)
+    assert one is not None
+    assert two is not None
+    assert len(one) < len(two), "they have different numbers of layers"
+    one = torch.cat([one, torch.zeros(len(two) - len(one), two.shape[1])])
+    for weights in ((0.0, 2.0), (1.0, 2.0)):
+        mix.typical = torch.tensor(weights)
+        found = mix.edge_relevance(GRAPH, triplet)
+        assert found is not None
+        torch.testing.assert_close(found, weights[0] * one + weights[1] * two)
+    mix.typical = torch.zeros(2)
+    assert mix.edge_relevance(GRAPH, triplet) is None
 
 
 def test_a_folder_may_be_called_so(tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ def test_interrupted_and_resumed_equals_uninterrupted(tmp_path: Path, count: int
         if (report.epoch, report.step) == (1, 3):
             signal.raise_signal(signal.SIGINT)
 
-    with pytest.raises(Interrupted, match="--resume"):
+    with pytest.raises(Interrupted, match="resume=True"):
         train("graphconv", model(), graphs(count), RECIPE, out=tmp_path / "parts", on_step=stop)
     train("graphconv", model(), graphs(count), RECIPE, out=tmp_path / "parts", resume=True)
     assert equal(tmp_path / "whole", tmp_path / "parts")
@@ -162,7 +162,7 @@ def test_held_out_targets_are_not_in_the_message_graph() -> None:
 
 def test_a_folder_in_use_is_not_overwritten(tmp_path: Path) -> None:
     train("graphconv", model(), graphs(), RECIPE, out=tmp_path)
-    with pytest.raises(ConfigError, match="--resume"):
+    with pytest.raises(ConfigError, match="resume=True"):
         train("graphconv", model(), graphs(), RECIPE, out=tmp_path)
     with pytest.raises(CheckpointError, match="other settings"):
         train("graphconv", model(), graphs(), replace(RECIPE, lr=0.5), out=tmp_path, resume=True)

@@ -16,6 +16,7 @@ from anykg.answers.missing import missing_share
 from anykg.evaluation.protocol import Target
 from anykg.evaluation.ranking import relations_with_loops
 from anykg.graph.graph import KnowledgeGraph
+from anykg.graph.versions import sketch_of
 from anykg.models.complex.complex import name_keys
 from anykg.models.mixture import KEPT, Component, Mixture, MixtureConfig
 
@@ -40,7 +41,7 @@ def table_of(names: list[str], learnt: Learnt, of_relations: Learnt) -> tuple[di
 
 
 def remark_on_gain(names: list[str], learnt: Learnt) -> str | None:
-    """A remark if the mix gains less than two standard errors over the foundation model; None otherwise."""
+    """A remark if the mix gains less than two standard errors over the foundation model alone; None otherwise."""
     if ZERO_SHOT not in names or len(learnt.asked) < 2:
         return None
     gains = 1 / learnt.mix.ranks - 1 / learnt.asked.ranks[:, names.index(ZERO_SHOT)]
@@ -48,8 +49,8 @@ def remark_on_gain(names: list[str], learnt: Learnt) -> str | None:
     if gains.mean() > 2 * error:
         return None
     return (
-        f"On the hidden facts the mix is not clearly better than zero-shot: MRR {gains.mean():+.3f} ± {error:.3f}. "
-        "The default model may do as well; more minutes or more facts may help."
+        f"On the hidden facts the mix is not clearly better than the network alone ({ZERO_SHOT}): MRR "
+        f"{gains.mean():+.3f} ± {error:.3f}. Answers without fitting may be as good; more minutes or facts may help."
     )
 
 
@@ -67,6 +68,7 @@ def assemble(
     """The mixture of all components that have a weight."""
     names = [name for name in run.models if name in learnt.names or name in of_relations.names]
     models = [run.models[name] for name in names]
+    sketch = run.graph.derive(sketch_of)
     config = MixtureConfig(
         tuple(
             Component(name, registered_name(model), asdict(model.config))
@@ -74,6 +76,8 @@ def assemble(
         ),
         num_relations=run.graph.num_relations,
         graph=run.graph.digest,
+        facts=sketch.facts,
+        sketch=len(sketch.keys),
         hidden_share=SHARE,
         seed=run.seed,
         questions=len(learnt.asked),
@@ -84,6 +88,7 @@ def assemble(
     mixture = Mixture(config)
     mixture.components = torch.nn.ModuleList(models)
     mixture.relation_keys = name_keys(run.graph.relations)
+    mixture.graph_sketch = torch.from_numpy(sketch.keys.view(np.int64).copy())
     weights = learnt.mix.weights
     column = {name: index for index, name in enumerate(learnt.names)}
     places = [column.get(name, -1) for name in names]

@@ -16,18 +16,17 @@ from anykg.models.complex.vectors import Vectors
 from anykg.models.registry import MODELS
 from anykg.models.store import load_model, load_tensors, read_description, save_description, save_tensors, save_weights
 
-FOLDER = "parts"
+FOLDER = ".unfinished-fit"
+"""Inside the folder of the model; a name that nothing else has, as a new fit deletes it."""
 FITS_FILE = "fits.safetensors"
 
 
 class Parts:
     """A folder of finished components; without a folder, nothing is kept."""
 
-    def __init__(self, folder: Path | None, made_for: Mapping[str, Any], *, resume: bool) -> None:
+    def __init__(self, folder: Path | None, made_for: Mapping[str, Any]) -> None:
         self.folder = None if folder is None else folder / FOLDER
         self.made_for = dict(made_for)
-        if self.folder is not None and not resume:
-            self.clear()
 
     def load(self, name: str) -> LinkPredictor | None:
         """A finished component, if it was made for the same graph from the same seed."""

@@ -67,7 +67,7 @@ def fit_on_worker(subject: Subject, common: Common, name: str, seconds: float) -
     messages: list[str] = []
     started = time.monotonic()
     with tempfile.TemporaryDirectory() as temporary:
-        parts = Parts(Path(temporary), common.made_for, resume=False)
+        parts = Parts(Path(temporary), common.made_for)
         run = Run(subject.graph, rest, hidden, subject.model, Clock(seconds), common.seed, parts, messages.append)
         fit_component(run, name, seconds)
         folder = Path(temporary) / FOLDER
@@ -91,7 +91,7 @@ def _receive(run: Run, name: str, files: Arrays) -> None:
             file = Path(temporary) / FOLDER / path
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(content.tobytes())
-        parts = Parts(Path(temporary), run.parts.made_for, resume=True)
+        parts = Parts(Path(temporary), run.parts.made_for)
         model = parts.load(name)
         if model is not None:
             fits = parts.load_fits() if name == "complex" else None

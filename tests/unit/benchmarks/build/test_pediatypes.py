@@ -98,5 +98,5 @@ def test_a_pair_learns_from_one_graph_and_asks_about_the_other():
 
 
 def test_sizes_are_positive():
-    with pytest.raises(ConfigError, match="--max-degree: expected 1 or more, found 0"):
+    with pytest.raises(ConfigError, match="max_degree: expected 1 or more, found 0"):
         SampleSize(max_degree=0)

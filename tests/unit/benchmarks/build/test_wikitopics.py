@@ -114,5 +114,5 @@ def test_a_topic_has_two_samples_of_its_graph():
 
 @pytest.mark.parametrize("wrong", [{"nodes": 0}, {"burning": 0.0}, {"burning": 1.5}, {"query": 1.0}])
 def test_sizes_that_are_none_are_refused(wrong):
-    with pytest.raises(ConfigError, match=f"--{next(iter(wrong))}: expected"):
+    with pytest.raises(ConfigError, match=f"^{next(iter(wrong))}: expected"):
         FireSize(**wrong)
