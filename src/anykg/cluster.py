@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from anykg.atomic import atomic_path
-from anykg.errors import ConfigError, DataError, InputError
+from anykg.errors import DataError, InputError, SettingError
 
 RETRIES = 5
 """How often a task may lose its worker and is started again."""
@@ -53,12 +53,12 @@ class Cluster:
                     address=address, log_to_driver=False, include_dashboard=False, logging_level=logging.WARNING
                 )
             except (ConnectionError, ValueError, RuntimeError) as error:
-                raise ConfigError(f"--cluster: cannot reach a Ray cluster at {address!r} ({error}).") from error
+                raise SettingError("cluster", f"cannot reach a Ray cluster at {address!r} ({error})") from error
         nodes = [int(node["Resources"].get("CPU", 0)) for node in self.ray.nodes() if node["Alive"]]
         most = max(nodes, default=0)
         if not most:
             self.close()
-            raise ConfigError(f"--cluster: the Ray cluster at {address!r} has no CPUs; add a node to it.")
+            raise SettingError("cluster", f"the Ray cluster at {address!r} has no CPUs; add a node to it")
         self.threads = min(threads, most)
         self.slots = sum(cpus // self.threads for cpus in nodes)
         """Tasks that run at the same time."""
@@ -210,5 +210,7 @@ def _imported() -> Any:
         import ray
         import ray.util.scheduling_strategies
     except ImportError as error:
-        raise ConfigError("--cluster needs Ray, which is not installed; run `pip install 'anykg[cluster]'`.") from error
+        raise SettingError(
+            "cluster", "needs Ray, which is not installed; run `pip install 'anykg[cluster]'`"
+        ) from error
     return ray

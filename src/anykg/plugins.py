@@ -47,7 +47,7 @@ def import_object(path: str) -> Any:
     except (ImportError, AttributeError, ValueError, TypeError) as error:
         raise ConfigError(
             f"Cannot import {path!r} ({error}); expected MODULE:NAME of an installed package, or of the working "
-            "directory if it is trusted (--trust)."
+            "directory if it is trusted (trust=True)."
         ) from error
 
 

@@ -50,8 +50,8 @@ class Kept(NamedTuple):
         if not self.differing:
             return None
         return (
-            f"calibrated on an earlier version of this graph: {self.differing:,} facts differ; `anykg check "
-            "--again` repeats the calibration"
+            f"calibrated on an earlier version of this graph: {self.differing:,} facts differ; a check "
+            "with again=True repeats the calibration"
         )
 
 

@@ -150,7 +150,7 @@ class Answers(Result):
         answers = "1 known answer is" if sum(counts) == 1 else f"{sum(counts):,} known answers are"
         of = f", in {len(counts):,} of {len(self.left_out or {}):,} lists" if "query" in self.frame.columns else ""
         them = "it" if sum(counts) == 1 else "them"
-        return [f"{answers} left out{of}; known=True (--known) includes {them}."]
+        return [f"{answers} left out{of}; known=True includes {them}."]
 
     def _repr_html_(self) -> str:
         return str(self._shown(SHOWN_ROWS)._repr_html_())

@@ -13,10 +13,11 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from functools import cached_property, partial
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache, partial
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
@@ -24,7 +25,7 @@ import numpy as np
 from anykg import __version__
 from anykg.atomic import atomic_path
 from anykg.cluster import RETRIES, Cluster, SharedFile
-from anykg.errors import ConfigError, DataError, InputError, Interrupted
+from anykg.errors import DataError, InputError, Interrupted, SettingError
 from anykg.evaluation.ranking import Best
 from anykg.evaluation.reading import best_answers, encode
 from anykg.evaluation.scoring import device_of
@@ -183,18 +184,19 @@ def finished(
 # -- on a cluster ---------------------------------------------------------------------------------------------------
 
 
-class SubjectSpec(NamedTuple):
+@dataclass(frozen=True)
+class SubjectSpec:
     """What a worker needs to load the subject."""
 
-    graph: SharedFile
     digest: str
-    """Digest of graph and model, under which a worker caches what it has opened."""
-    model: tuple[bytes, bytes] | None
+    """Digest of graph, model, device and budget, which tells one subject from another."""
+    graph: SharedFile = field(compare=False)
+    model: tuple[bytes, bytes] | None = field(compare=False)
     """Description and weights."""
-    budget: int | None
-    device: str
-    threads: int
-    versions: tuple[str, ...]
+    budget: int | None = field(compare=False)
+    device: str = field(compare=False)
+    threads: int = field(compare=False)
+    versions: tuple[str, ...] = field(compare=False)
 
 
 def _elsewhere(
@@ -215,9 +217,10 @@ def _elsewhere(
         work_on, tasks, queued=QUEUED * cluster.slots, hold=lambda: len(waiting) >= AHEAD * cluster.slots
     ):
         if done.lost:
-            raise ConfigError(
-                f"--cluster: part {done.arguments[3] + 1} of {len(parts)} lost its worker {RETRIES + 1} times, maybe "
-                "for lack of memory; give Ray fewer CPUs on each machine and run the command again to resume."
+            raise SettingError(
+                "cluster",
+                f"part {done.arguments[3] + 1} of {len(parts)} lost its worker {RETRIES + 1} times, maybe for lack of "
+                "memory; give Ray fewer CPUs on each machine and ask again to resume",
             )
         yield done.arguments[3], done.result
 
@@ -229,9 +232,10 @@ def work_on(spec: SubjectSpec, function: Function, common: Any, index: int, part
     del index
     installed = _versions()
     if installed != spec.versions:
-        raise ConfigError(
-            f"--cluster: expected {', '.join(spec.versions)}, as here, and found {', '.join(installed)} in a worker; "
-            "install the same versions on all machines."
+        raise SettingError(
+            "cluster",
+            f"expected {', '.join(spec.versions)}, as here, and found {', '.join(installed)} in a worker; install the "
+            "same versions on all machines",
         )
     with threads(torch=spec.threads, kernels=spec.threads):
         return function(_subject(spec), common, *part)
@@ -243,32 +247,26 @@ def _versions() -> tuple[str, ...]:
     return f"anykg {__version__}", f"torch {torch.__version__}", f"numpy {np.__version__}"
 
 
-_OPENED: dict[str, Subject] = {}
-"""The subject in this worker, cached from earlier parts."""
-
-
+@lru_cache(maxsize=2)
 def _subject(spec: SubjectSpec) -> Subject:
-    if spec.digest not in _OPENED:
-        from anykg.io.pack import open_pack
+    """The subject in this worker, cached from earlier parts."""
+    from anykg.io.pack import open_pack
 
-        while len(_OPENED) > 1:
-            _OPENED.pop(next(iter(_OPENED)))
-        graph, _ = open_pack(spec.graph.here())
-        model = None if spec.model is None else _loaded(spec.model).to(spec.device)
-        _OPENED[spec.digest] = Subject(graph, model, spec.budget)
-    return _OPENED[spec.digest]
+    graph, _ = open_pack(spec.graph.here())
+    model = None if spec.model is None else _loaded(spec.model).to(spec.device)
+    return Subject(graph, model, spec.budget)
 
 
 def _spec(subject: Subject, cluster: Cluster) -> SubjectSpec:
     graph, model = subject.graph, subject._model
     if graph.entities.attributes is not None:
-        raise ConfigError("--cluster: attributes of entities are not sent to workers; run the command without it.")
+        raise SettingError("cluster", "attributes of entities are not sent to workers; leave it out")
     shared = cluster.share(_pack_of(graph), f"{graph.digest}.anykg", partial(is_pack_of, digest=graph.digest))
     saved = None if model is None else _saved(model)
     device = "cpu" if model is None else str(device_of(model))
     content = blake2b(b"".join(saved or ()), digest_size=16).hexdigest()
     key = f"{graph.digest} {content} {device} {subject.budget}"
-    return SubjectSpec(shared, key, saved, subject.budget, device, cluster.threads, _versions())
+    return SubjectSpec(key, shared, saved, subject.budget, device, cluster.threads, _versions())
 
 
 def _pack_of(graph: KnowledgeGraph) -> Path:

@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import breadth_first_order
 
-from anykg.errors import ConfigError, DataError
+from anykg.errors import DataError, SettingError
 from anykg.graph.graph import KnowledgeGraph
 from anykg.graph.split import hold_out, split_task, trimmed
 from anykg.graph.task import Task
@@ -47,7 +47,7 @@ def split_by_kind(
     if kind == "transductive":
         return split_task(graph, name, seed), Dropped(0, 0, (), ())
     if not 0 < share < 1:
-        raise ConfigError(f"--share: expected more than 0 and less than 1, found {share}.")
+        raise SettingError("share", f"expected more than 0 and less than 1, found {share}")
     graph = trimmed(graph)
     asked = _inference_entities(graph, share, seed)  # [N]
     heads, relations, tails = graph.triplets.T
@@ -65,7 +65,7 @@ def split_by_kind(
         if not len(side):
             raise DataError(
                 f"{name}: no triplet is left for {what}; a {kind} split needs a larger graph, more relations or "
-                "another --share or --seed."
+                "another `share` or `seed`."
             )
     train, valid = hold_out(sides[0], HELD_OUT, seed, "valid")
     observed, test = hold_out(sides[1], HELD_OUT, seed, "test")

@@ -113,7 +113,7 @@ def run() -> None:
         _complain(message_of(error))
         sys.exit(2)
     except (KeyboardInterrupt, Interrupted) as stop:
-        _complain(str(stop) or "Interrupted.")
+        _complain(as_typed(str(stop)) or "Interrupted.")
         sys.exit(130)
     except BrokenPipeError:  # the reader, such as `head`, closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -84,7 +84,7 @@ def show(*parts: RenderableType) -> None:
 
     console = Console(highlight=False, markup=False)
     for part in parts:
-        console.print(part)
+        console.print(as_typed(part) if isinstance(part, str) else part)
 
 
 def chosen_format(format: RowFormat | None, out: Path | None, *inputs: Path | str | None) -> str | None:

@@ -24,10 +24,20 @@ OPTIONS = {
     "fit": "--fit",
     "budget": "--budget",
     "seconds": "--seconds",
+    "resume": "--resume",
+    "out": "--out",
+    "data_dir": "--data-dir",
+    "share": "--share",
+    "seed": "--seed",
+    "trust": "--trust",
+    "grid": "--grid",
+    "again": "--again",
+    "known": "--known",
+    "calibrated": "--calibrated",
 }
 """Options by their names in Python."""
 _NAMES = "|".join(OPTIONS)
-_VALUE = re.compile(rf"\b({_NAMES})=(?:'([^']*)'|(\d+))(?:, (?=(?:{_NAMES})=))?")
+_VALUE = re.compile(rf"\b({_NAMES})=(?:'([^']*)'|(\d+)|True)(?:, (?=(?:{_NAMES})=))?")
 _NAME = re.compile(rf"`({_NAMES})`")
 
 
@@ -38,11 +48,13 @@ def as_typed(text: str) -> str:
     'give --columns a,b --one-relation NAME, or leave out --strict'
     >>> as_typed("use query='SELECT a FROM b'")
     'use --query "SELECT a FROM b"'
+    >>> as_typed("continue with resume=True, out='runs/one'")
+    'continue with --resume --out runs/one'
     """
 
     def option(match: re.Match[str]) -> str:
         value = match[2] if match[2] is not None else match[3]
-        shown = f'"{value}"' if " " in value else value
-        return f"{OPTIONS[match[1]]} {shown}" + (" " if match[0].endswith(", ") else "")
+        shown = "" if value is None else f' "{value}"' if " " in value else f" {value}"
+        return OPTIONS[match[1]] + shown + (" " if match[0].endswith(", ") else "")
 
     return _NAME.sub(lambda match: OPTIONS[match[1]], _VALUE.sub(option, text))

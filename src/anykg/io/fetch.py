@@ -351,7 +351,7 @@ def _writing(path: Path) -> Iterator[None]:
         raise
     except OSError as error:
         raise InputError(
-            f"{path}: cannot be written ({error.strerror or error}). Choose another folder with --data-dir."
+            f"{path}: cannot be written ({error.strerror or error}). Choose another folder with `data_dir`."
         ) from error
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from anykg.errors import ConfigError
+from anykg.errors import SettingError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,15 +102,14 @@ class Recipe:
         }
         for name, smallest in (least | {"validate_every": 1, "pieces": 1}).items():
             if getattr(self, name) < smallest:
-                flag = name.replace("_", "-")
-                raise ConfigError(f"--{flag}: expected {smallest} or more, found {getattr(self, name)}.")
+                raise SettingError(name, f"expected {smallest} or more, found {getattr(self, name)}")
         if not 0 < self.target_share <= 1:
-            raise ConfigError(f"--target-share: expected more than 0 and at most 1, found {self.target_share}.")
+            raise SettingError("target_share", f"expected more than 0 and at most 1, found {self.target_share}")
         if not 0 <= self.hide_pairs <= 1:
-            raise ConfigError(f"--hide-pairs: expected 0 to 1, found {self.hide_pairs}.")
+            raise SettingError("hide_pairs", f"expected 0 to 1, found {self.hide_pairs}")
         if not 0 <= self.hide < 1:
-            raise ConfigError(f"--hide: expected 0 or more and less than 1, found {self.hide}.")
+            raise SettingError("hide", f"expected 0 or more and less than 1, found {self.hide}")
         if self.batches == "relation" and self.loss != "bce":
-            raise ConfigError(f"--batches relation: expected loss bce, which compares no rows, found {self.loss}.")
+            raise SettingError("batches", f"relation needs loss bce, which compares no rows, found {self.loss}")
         if self.negative_entities + self.negative_relations == 0:
-            raise ConfigError("--negative-entities: expected 1 or more negatives for each target, found none.")
+            raise SettingError("negative_entities", "expected 1 or more negatives for each target, found none")

@@ -71,8 +71,8 @@ class ModelRegistry:
 
 MODELS = ModelRegistry(
     {
-        "popularity": Row("anykg.models.floors:Popularity", "How often entities end facts of a relation: a floor."),
-        "pagerank": Row("anykg.models.floors:PageRank", "Random walks from the entity asked about: a floor."),
+        "popularity": Row("anykg.models.floors:Popularity", "How often entities end facts of a relation: a baseline."),
+        "pagerank": Row("anykg.models.floors:PageRank", "Random walks from the entity asked about: a baseline."),
         "random": Row("anykg.models.random:RandomScorer", "Random scores: the floor of every table."),
         "gat": Row("anykg.models.homogeneous:GAT", "Attention over neighbours; ignores relation types."),
         "gin": Row("anykg.models.homogeneous:GIN", "Sum over neighbours and an MLP; ignores relation types."),
@@ -89,7 +89,7 @@ MODELS = ModelRegistry(
         ),
         "ingram": Row(
             "anykg.models.ingram.ingram:InGram",
-            "Attention over a graph of relations, from random inputs; --samples averages several draws.",
+            "Attention over a graph of relations, from random inputs; can average several draws (samples).",
         ),
         "isdea+": Row(
             "anykg.models.isdea.isdea:ISDEA", "Any GNN made double equivariant: each relation against all others."

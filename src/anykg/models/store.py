@@ -77,8 +77,13 @@ def load_model(name_or_folder: Path | str, *, trust: bool = False) -> LinkPredic
 
 def _untrusted(folder: Path, code: str) -> CheckpointError:
     return CheckpointError(
-        f"{folder / MODEL_FILE}: names code outside anykg ({code}); pass --trust to import and run it."
+        f"{folder / MODEL_FILE}: names code outside anykg ({code}); pass trust=True to import and run it."
     )
+
+
+def has_rule_weights(name: str) -> bool:
+    """Whether a shipped model can be mixed with rules, as NAME+rules."""
+    return "rule_weights" in read_description(folder_of(name))
 
 
 def _with_rules(name: str, trust: bool) -> LinkPredictor:

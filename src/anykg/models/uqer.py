@@ -15,7 +15,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from anykg.errors import ConfigError
+from anykg.errors import SettingError
 from anykg.graph.graph import KnowledgeGraph
 from anykg.models.base import EncodedGraph, LinkPredictor, Symmetry
 from anykg.models.recipe import Recipe
@@ -36,7 +36,7 @@ class UQERConfig:
 
     def __post_init__(self) -> None:
         if not 1 <= self.length <= 3:
-            raise ConfigError(f"--length: expected 1 to 3, found {self.length}.")
+            raise SettingError("length", f"expected 1 to 3, found {self.length}")
 
 
 class UQER(LinkPredictor):

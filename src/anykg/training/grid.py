@@ -29,7 +29,9 @@ def search(grid: Mapping[str, Sequence[str]], out: Path, run: Run) -> dict[str, 
         sign = -1.0 if "/-" in select else 1.0
         note = load_tensors(folder / WEIGHTS_FILE)[1]
         if select.replace("/-", "/") not in note:
-            raise ConfigError("There are no validation facts to choose settings by; give them as --name value.")
+            raise ConfigError(
+                "There are no validation facts to choose settings by; leave out `grid` and give the settings."
+            )
         reached = note[select.replace("/-", "/")]
         tried.append({"settings": settings, "select": select, "reached": reached, "value": sign * reached})
         write_json(out / "grid.json", {"tried": tried})

@@ -20,7 +20,7 @@ import numpy as np
 from torch import Tensor
 
 from anykg.atomic import write_text
-from anykg.errors import CheckpointError, ConfigError, Interrupted
+from anykg.errors import CheckpointError, ConfigError, Interrupted, SettingError
 from anykg.evaluation.evaluate import evaluate
 from anykg.evaluation.metrics import METRICS, summarise
 from anykg.evaluation.protocol import PROTOCOLS
@@ -112,7 +112,9 @@ def train(
     optimizer = optimizer_for(model, recipe)
     state = _State()
     if workers.leads and (out / MODEL_FILE).exists() and not resume:
-        raise ConfigError(f"{out}: already holds a model; pass --resume to continue its training, or another --out.")
+        raise ConfigError(
+            f"{out}: already holds a model; pass resume=True to continue its training, or choose another folder."
+        )
     if (out / LAST_FILE).exists():
         state = _resume(out / LAST_FILE, model, optimizer, trained)
     elif workers.leads:
@@ -142,7 +144,7 @@ def train(
                         loss, stop = take_step(model, optimizer, rate, batch, recipe, number, workers, stopped())
                 except WorkerLost as error:
                     save_last()  # the weights are those before the step
-                    raise Interrupted(f"{error} Continue with --resume --out {out}.") from error
+                    raise Interrupted(f"{error} Continue with resume=True, out='{out}'.") from error
                 state.step, state.loss_sum = step + 1, state.loss_sum + loss
                 if on_step:
                     on_step(Report(state.epoch, step + 1, len(batches), loss))
@@ -151,7 +153,7 @@ def train(
                     save_last()
                     saved_at = time.monotonic()
                 if stop:
-                    raise Interrupted(f"Stopped in epoch {state.epoch + 1}; continue with --resume --out {out}.")
+                    raise Interrupted(f"Stopped in epoch {state.epoch + 1}; continue with resume=True, out='{out}'.")
             record: dict[str, Any] = {"epoch": state.epoch + 1, "loss": state.loss_sum / max(len(batches), 1)}
             state.epoch, state.step, state.loss_sum = state.epoch + 1, 0, 0.0
             validated = state.epoch % recipe.validate_every == 0 or state.epoch == recipe.epochs
@@ -176,7 +178,7 @@ def train(
             if on_epoch:
                 on_epoch(record)
             if stop:
-                raise Interrupted(f"Stopped after epoch {state.epoch}; continue with --resume --out {out}.")
+                raise Interrupted(f"Stopped after epoch {state.epoch}; continue with resume=True, out='{out}'.")
     workers.broadcast(None)  # the best weights are written
     best, _ = load_tensors(out / "weights.safetensors")
     restore(model, best, out / "weights.safetensors")
@@ -209,8 +211,8 @@ def _selection(recipe: Recipe) -> tuple[str, str, int]:
     sign = -1 if metric.startswith("-") else 1
     metric = metric.removeprefix("-")
     if task not in ("node", "relation") or metric not in METRICS:
-        raise ConfigError(
-            f"--select: expected node/METRIC or relation/METRIC of {', '.join(METRICS)}, found {recipe.select!r}."
+        raise SettingError(
+            "select", f"expected node/METRIC or relation/METRIC of {', '.join(METRICS)}, found {recipe.select!r}"
         )
     return task, metric, sign
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from anykg.errors import ConfigError
+from anykg.errors import SettingError
 from anykg.graph.graph import KnowledgeGraph, Ragged
 from anykg.graph.split import shares, trimmed
 from anykg.graph.task import Task
@@ -39,8 +39,7 @@ class SampleSize:
     def __post_init__(self) -> None:
         for name, least in (("nodes", 2), ("edges", 1), ("max_degree", 1)):
             if getattr(self, name) < least:
-                flag = name.replace("_", "-")
-                raise ConfigError(f"--{flag}: expected {least} or more, found {getattr(self, name)}.")
+                raise SettingError(name, f"expected {least} or more, found {getattr(self, name)}")
 
 
 class Visit(NamedTuple):

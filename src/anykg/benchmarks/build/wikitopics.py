@@ -19,7 +19,7 @@ import numpy as np
 import polars as pl
 
 from anykg.benchmarks.build.raw import Keep
-from anykg.errors import ConfigError, DataError
+from anykg.errors import DataError, SettingError
 from anykg.graph.graph import KnowledgeGraph, Ragged
 from anykg.graph.split import trimmed
 from anykg.graph.task import Task
@@ -46,11 +46,11 @@ class FireSize:
 
     def __post_init__(self) -> None:
         if self.nodes < 1:
-            raise ConfigError(f"--nodes: expected 1 or more, found {self.nodes}.")
+            raise SettingError("nodes", f"expected 1 or more, found {self.nodes}")
         if not 0 < self.burning <= 1:
-            raise ConfigError(f"--burning: expected more than 0 and at most 1, found {self.burning}.")
+            raise SettingError("burning", f"expected more than 0 and at most 1, found {self.burning}")
         if not 0 <= self.query < 1:
-            raise ConfigError(f"--query: expected 0 or more and less than 1, found {self.query}.")
+            raise SettingError("query", f"expected 0 or more and less than 1, found {self.query}")
 
 
 class Topic(NamedTuple):
