@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 RESAMPLES = 2000
 SHOWN_RELATIONS = 10
-SHOWN_GROUPS = 5
-"""Number of relations listed with the worst calibration."""
+SHOWN_GROUPS, SHOWN_ERROR = 5, 0.005
+"""Number of relations listed with the worst calibration, and the least error of one that is listed."""
 CAVEAT = "True facts that are missing from the graph count as errors here, so real answers are probably better."
 
 
@@ -74,19 +74,26 @@ class Report(Result):
 
     @property
     def comparison(self) -> str:
-        """How the model compares with the floors, and with a fitted one, in plain words."""
+        """How the model compares with the baselines, and with a fitted one, in plain words."""
         mrr = self.overall.measures["mrr"].value
-        floors = " and ".join(f"{part.name} {part.measures['mrr'].value:.2f}" for part in self.floors)
-        best = max((part.measures["mrr"].value for part in self.floors), default=0.0)
-        text = f"MRR for comparison: {floors}." if floors else ""
-        if floors and mrr <= best:
-            text += f" {self.model} does not beat these floors."
+        baselines = {part.name: part.measures["mrr"].value for part in self._others}
+        reached = " and ".join(f"{name} {value:.2f}" for name, value in baselines.items())
+        text = f"MRR for comparison: {reached}." if baselines else ""
+        unbeaten = [name for name, value in baselines.items() if mrr <= value]
+        if unbeaten:
+            kind = "baseline" if len(unbeaten) == 1 else "baselines"
+            text += f" {self.model} does not beat the {kind} {' and '.join(unbeaten)}."
         if self.fitted is not None:
             text += (
                 f" {self.fitted.name.capitalize()}, MRR {self.fitted.measures['mrr'].value:.2f} and Hits@10 "
                 f"{self.fitted.measures['hits@10'].value:.0%} on the same hidden facts."
             )
         return text.strip()
+
+    @property
+    def _others(self) -> list[Part]:
+        """The baselines that are not the model itself."""
+        return [part for part in self.floors if part.name != self.model]
 
     @property
     def sentence(self) -> str:
@@ -124,10 +131,13 @@ class Report(Result):
             table.add_row(*(Text(printable(text)) for text in (", ".join(parts), right, f"{row['rank']:g}")))
         fair = self.questions.filter(~pl.col("given_away"))
         first, in_top_10 = (int((fair["rank"] <= k).sum()) for k in (1, 10))
+        of = f"all {fair.height:,}"
+        if fair.height < self.questions.height:
+            of = f"the {fair.height:,} of all {self.questions.height:,} that no other fact gives away"
         note = (
-            f"{shown.height:,} of {fair.height:,} questions about hidden facts, drawn at random; what was asked is in "
-            f"[brackets], `rank` is that of the right answer. Of all {fair.height:,}, {first:,} were answered right at "
-            f"once, {in_top_10:,} within 10 answers."
+            f"{shown.height:,} questions about hidden facts, drawn at random from {of}; what was asked is in "
+            f"[brackets], `rank` is that of the right answer. Of these {fair.height:,}, {first:,} were answered right "
+            f"at once, {in_top_10:,} within 10 answers."
         )
         return [table, Text(f"\n{note}")]
 
@@ -166,7 +176,7 @@ class Report(Result):
         for name in ("count", "MRR", "95% interval", "Hits@1", "Hits@10"):
             table.add_column(name, justify="right")
         table.add_row("all", *_cells(self.overall))
-        for part in (*self.floors, *([self.fitted] if self.fitted else [])):
+        for part in (*self._others, *([self.fitted] if self.fitted else [])):
             table.add_row(f"  {part.name}", *_cells(part))
         for part in self.by_stratum:
             table.add_row(f"half-links seen: {part.name}", *_cells(part))
@@ -176,12 +186,12 @@ class Report(Result):
         if left > 0:
             table.add_row(f"({left:,} more relation{'s' if left > 1 else ''})", *[""] * 5)
         lines = [self.sentence, self.comparison, CAVEAT, *(f"Warning: {warning}" for warning in self.warnings)]
-        worst = self.calibration.worst(SHOWN_GROUPS)
+        worst = [group for group in self.calibration.worst(SHOWN_GROUPS) if group.error >= SHOWN_ERROR]
         if self.calibration.error is not None:
             lines.append(
-                f"Calibrated probabilities (predict --calibrated) take {self.calibration.missing:.0%} of all true "
-                f"facts to be missing from the graph and are off by {100 * self.calibration.error:.1f} points on "
-                f"average{'; the worst relations:' if worst else '.'}"
+                "Calibrated probabilities, as `anykg predict --calibrated` gives them, take "
+                f"{self.calibration.missing:.0%} of all true facts to be missing from the graph and are off by "
+                f"{100 * self.calibration.error:.1f} points on average{'; the worst relations:' if worst else '.'}"
             )
         lines += [
             f"  {group.relation or 'relations'} ({group.asked}s, {group.questions:,} questions): first answers were "

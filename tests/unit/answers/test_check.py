@@ -372,6 +372,10 @@ def test_floors_caveat_and_training_data(monkeypatch: pytest.MonkeyPatch) -> Non
     assert set(report.to_polars().filter(pl.col("group") == "floor")["name"]) == {"popularity", "pagerank"}
     assert "missing from the graph count as errors" in repr(report)
     assert "popularity 0." in report.comparison
+    itself = check(graph, model="popularity", facts=20)
+    assert itself.comparison.startswith("MRR for comparison: pagerank")
+    worse = replace(itself, model="other", overall=itself.floors[0])
+    assert "other does not beat the baseline" in worse.comparison
     described = {"trained": {"datasets": ["mine"], "digests": [["0", "1"]], "facts": [sketch(people(57))]}}
     monkeypatch.setattr(training_data, "folder_of", Path)
     monkeypatch.setattr(training_data, "read_description", lambda folder: described)
