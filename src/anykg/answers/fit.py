@@ -18,7 +18,7 @@ import torch
 
 from anykg.answers.calibration_cache import digest_of
 from anykg.answers.fitting import spread
-from anykg.answers.fitting.assemble import assemble, remark_on_gain, table_of
+from anykg.answers.fitting.assemble import ZERO_SHOT, assemble, ranks_unfitted, remark_on_gain, table_of
 from anykg.answers.fitting.components import fit_components, refit
 from anykg.answers.fitting.parts import Parts
 from anykg.answers.fitting.run import SHARE, Clock, Run, Tell
@@ -29,11 +29,20 @@ from anykg.answers.missing import refuse_share
 from anykg.answers.mixing import choose, fit_weights
 from anykg.answers.negatives import Negatives, find_negatives, read_negatives
 from anykg.cluster import Cluster, connected
-from anykg.errors import ConfigError, DataError, SettingError
+from anykg.errors import DataError, SettingError
 from anykg.graph.graph import KnowledgeGraph
 from anykg.io.catalog import GraphLike
 from anykg.models.mixture import Mixture
-from anykg.models.store import FOUNDATION, MODEL_FILE, save_description, save_weights
+from anykg.models.store import (
+    FOUNDATION,
+    MODEL_FILE,
+    WITH_RULES,
+    has_rule_weights,
+    load_model,
+    save_description,
+    save_weights,
+    shipped,
+)
 from anykg.progress import Progress, ignore
 
 FEWEST = 10
@@ -77,8 +86,9 @@ def fit(
     clock = Clock(60 * minutes)
     folder = None if out is None else Path(out)
     if folder is not None and (folder / MODEL_FILE).exists() and not resume:
-        raise ConfigError(
-            f"{folder}: already holds a model; choose another folder, or continue an interrupted fit with --resume."
+        raise SettingError(
+            "out",
+            f"{folder} already holds a model; choose another folder, or set resume to continue an interrupted fit",
         )
     whole, _ = graph_of(graph)
     wrong = find_negatives(whole, read_negatives(negatives))
@@ -95,13 +105,20 @@ def fit(
             f"Only {len(hidden)} of the {len(whole)} facts can be hidden without leaving an entity or a relation "
             f"without facts, too few to learn from; use the model {called} as it is."
         )
-    tell(plan(whole, hidden, called, minutes))
     made_for = {"graph": whole.digest, "seed": seed, "foundation": digest_of(foundation)}
     parts = Parts(folder, made_for)
+    if folder is not None and (folder / MODEL_FILE).exists() and not parts.there:
+        finished = load_model(folder)
+        if not isinstance(finished, Mixture) or finished.config.graph != whole.digest:
+            raise SettingError("out", f"{folder} holds a model for another graph; choose another folder")
+        tell(f"{folder}: the fit is finished; there is nothing to resume.")
+        return finished
     if not resume:
         parts.clear()
+    tell(plan(whole, hidden, called, minutes))
     rejected = whole.with_triplets(wrong) if len(wrong) else None
-    run = Run(whole, rest, hidden, foundation, clock, seed, parts, tell, progress, rejected, missing)
+    run = Run(whole, rest, hidden, foundation, clock, seed, parts, tell, progress, rejected, missing=missing)
+    run.unfitted = called + WITH_RULES if called in shipped() and has_rule_weights(called) else ""
     with connected(cluster) as where:
         if where is None:
             fit_components(run)
@@ -111,8 +128,7 @@ def fit(
     if folder is not None:
         save_weights(folder, mixture, {"graph": mixture.config.graph})
         save_description(folder, "mixture", mixture, {"foundation": called})
-        if not clock.interrupted:
-            parts.clear()
+        parts.leave() if clock.interrupted else parts.clear()
     return mixture
 
 
@@ -141,8 +157,9 @@ def _mix(run: Run) -> Mixture:
     fallback = [name for name in learnt.names if name != "complex"] or learnt.names
     others = fit_weights(entities.only([asked.index(name) for name in fallback]), groups, None).general
     of_relations = Learnt(names, relations, choose(relations, run.graph.num_entities, corrections=False))
-    table = table_of(asked, learnt, of_relations)
-    remark = remark_on_gain(asked, learnt)
+    unfitted = ranks_unfitted(run, asked, entities) if ZERO_SHOT in asked else None
+    table = table_of(asked, learnt, of_relations, unfitted)
+    remark = None if unfitted is None else remark_on_gain(*unfitted, learnt.mix.ranks)
     if remark:
         run.tell(remark)
     if not run.clock.interrupted:

@@ -17,8 +17,8 @@ import numpy as np
 
 from anykg.errors import SettingError
 from anykg.graph.graph import HEAD, RELATION, TAIL, KnowledgeGraph
-from anykg.graph.keys import find
-from anykg.graph.schema import entity_kinds, functional_shares
+from anykg.graph.keys import distinct, find
+from anykg.graph.schema import entity_kinds, functional_shares, type_relation
 from anykg.seeds import generator
 
 MISSING = 0.1
@@ -202,28 +202,51 @@ def chance_of_answer(graph: KnowledgeGraph, asked: np.ndarray, share: float = MI
 def chance_for_kind(graph: KnowledgeGraph, entities: np.ndarray, relations: np.ndarray) -> np.ndarray:
     """The chance [B] that an entity has a fact of a relation (inverses from R on) at all, by the others of its kind.
 
-    1 if one of them has; otherwise Laplace's 1 / (n + 2) for a kind of n entities, and 1 without a kind.
+    1 if one of them has; otherwise Laplace's 1 / (n + 2) for a kind of n entities, and 1 without a kind. Every entity
+    has a type, so the chance is 1 for the relation that states types.
     """
-    kinds = graph.derive(entity_kinds).of_entity
-    taking = graph.derive(_kinds_with_facts)
-    of_entity = kinds[entities].astype(np.int64)
-    never = (of_entity >= 0) & (find(taking, of_entity * 2 * graph.num_relations + relations) < 0)
+    have, members = _of_kind(graph, entities, relations)
+    chances = np.where((have == 0) & (members > 0), 1 / (members + 2), 1.0)
+    return np.where(_states_types(graph, relations), 1.0, chances)
+
+
+def chance_of_first(graph: KnowledgeGraph, entities: np.ndarray, relations: np.ndarray, share: float) -> np.ndarray:
+    """The chance [B] that an entity without a known fact of a relation (inverses from R on) lacks one.
+
+    A part of its kind has such facts. If a share of all facts is missing, so are the only ones of as many entities as
+    that part suggests. Without a kind, and on very large graphs, the chance is that share.
+    """
+    if len(graph) > WITH_KINDS:
+        return np.full(len(entities), share)
+    have, members = _of_kind(graph, entities, relations)
+    part = (have + 0.5) / (members + 1)
+    chances = np.minimum(part * share / ((1 - part) * (1 - share)), 1.0)
+    return np.where(_states_types(graph, relations), 1.0, np.where(members > 0, chances, share))
+
+
+def _states_types(graph: KnowledgeGraph, relations: np.ndarray) -> np.ndarray:
+    """Bool [B]: whether a relation states the types of entities."""
+    kind = graph.derive(type_relation)
+    return np.zeros(len(relations), bool) if kind is None else relations == kind
+
+
+def _of_kind(graph: KnowledgeGraph, entities: np.ndarray, relations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """How many entities [B] of the kind of each have a fact of a relation, and how many there are; 0 without a kind."""
+    kinds, (keys, counts) = graph.derive(entity_kinds).of_entity.astype(np.int64), graph.derive(_having)
     members = np.bincount(kinds[kinds >= 0], minlength=1)
-    return np.where(never, 1 / (members[np.maximum(of_entity, 0)] + 2), 1.0)
+    mine = kinds[entities]
+    at = find(keys, mine * 2 * graph.num_relations + relations)
+    have = np.where((at >= 0) & (mine >= 0), counts[at] if len(counts) else 0, 0)
+    return have, np.where(mine >= 0, members[np.maximum(mine, 0)], 0)
 
 
-def _kinds_with_facts(graph: KnowledgeGraph) -> np.ndarray:
-    """Sorted keys of the kinds and the relations, inverses included, of which an entity of the kind has a fact."""
-    kinds = graph.derive(entity_kinds).of_entity.astype(np.int64)
-    keys = np.concatenate(
-        [
-            kinds[graph.triplets[:, HEAD]] * 2 * graph.num_relations + graph.triplets[:, RELATION],
-            kinds[graph.triplets[:, TAIL]] * 2 * graph.num_relations
-            + graph.triplets[:, RELATION]
-            + graph.num_relations,
-        ]
-    )
-    return np.unique(keys)
+def _having(graph: KnowledgeGraph) -> tuple[np.ndarray, np.ndarray]:
+    """Sorted keys of kinds and relations, inverses included, and how many entities of the kind have such a fact."""
+    kinds, width = graph.derive(entity_kinds).of_entity.astype(np.int64), 2 * graph.num_relations
+    triplets = graph.with_inverses().astype(np.int64)
+    entities, relations = np.divmod(distinct(triplets[:, HEAD] * width + triplets[:, RELATION]), max(width, 1))
+    of_kind = kinds[entities] >= 0
+    return np.unique(kinds[entities][of_kind] * width + relations[of_kind], return_counts=True)
 
 
 def room_for(graph: KnowledgeGraph, facts: np.ndarray, share: float = MISSING) -> np.ndarray:

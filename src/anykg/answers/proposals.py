@@ -36,7 +36,7 @@ from anykg.answers.calibration import (
 from anykg.answers.calibration_cache import path_of
 from anykg.answers.fitted import has_seen
 from anykg.answers.hidden import hide_together
-from anykg.answers.missing import MISSING, at_least, chance_at, chance_of_missing, not_visible
+from anykg.answers.missing import MISSING, at_least, chance_at, chance_of_first, chance_of_missing, not_visible
 from anykg.answers.work import Subject
 from anykg.atomic import write_json
 from anykg.cluster import Cluster
@@ -143,17 +143,20 @@ def judged(
     evidence = evidence_of(best, columns, graph.num_relations)
     names = list(graph.relations)
     answers = known.probabilities(evidence, names)
-    chance = np.where(np.isnan(start), end, start)
-    other_half = mirrored(graph, best.triplets)
+    nothing_known = np.isnan(start) & ~mirrored(graph, best.triplets)
     begins = first_rows(evidence.questions)
-    if found is not None:
-        values = found(_features(best, evidence, answers, start, end), evidence.groups, names)
-        values = falling(values, evidence.questions)
-        return np.asarray(np.where(np.isnan(chance) & ~other_half, np.nan, values))
     sizes = np.diff(np.append(begins, len(answers)))
     of_questions = np.where(np.isnan(start[begins]), 0.5, start[begins])
-    present = np.repeat(known.present(evidence, of_questions), sizes)
-    return np.asarray(answers * np.where(np.isnan(start) & ~other_half, chance, present))
+    open_ended = begins[nothing_known[begins]]
+    if len(open_ended):  # only if heads are given
+        entities = np.where(columns == TAIL, best.triplets[:, HEAD], best.triplets[:, TAIL])[open_ended]
+        chances = chance_of_first(graph, entities, evidence.groups[open_ended], share)
+        of_questions[nothing_known[begins]] = chances
+    values = answers * np.repeat(known.present(evidence, of_questions), sizes)
+    if found is not None:
+        learnt = falling(found(_features(best, evidence, answers, start, end), evidence.groups, names), best.questions)
+        values = np.where(nothing_known, values, learnt)
+    return np.asarray(np.where(nothing_known & np.isnan(end), np.nan, values))
 
 
 def limited(graph: KnowledgeGraph, facts: np.ndarray, probabilities: np.ndarray, missing: float) -> np.ndarray:

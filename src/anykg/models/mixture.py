@@ -201,11 +201,11 @@ class Mixture(LinkPredictor):
         """A table of the components' metrics on hidden facts, or their names."""
         if not self.config.table:
             return f"Mixture({', '.join(self.names)})"
-        lines = [f"{'component':<12}{'MRR':>8}{'Hits@10':>9}{'weight':>8}{'relation MRR':>14}"]
+        lines = [f"{'component':<18}{'MRR':>8}{'Hits@10':>9}{'weight':>8}{'relation MRR':>14}"]
         for row in self.config.table:
             figures = (row["mrr"], row["hits@10"], row.get("weight"), row.get("relation_mrr"))
             cells = ["" if value is None else f"{value:.3f}" for value in figures]
-            lines.append(f"{row['component']:<12}{cells[0]:>8}{cells[1]:>9}{cells[2]:>8}{cells[3]:>14}".rstrip())
+            lines.append(f"{row['component']:<18}{cells[0]:>8}{cells[1]:>9}{cells[2]:>8}{cells[3]:>14}".rstrip())
         return "\n".join(lines)
 
     def fixed_to(self, graph: KnowledgeGraph) -> Mixture:

@@ -13,6 +13,7 @@ from anykg.answers.complete import Selection, complete, questions_of
 from anykg.answers.hidden import hide_together
 from anykg.answers.missing import chance_of_missing
 from anykg.answers.proposals import _missing, judged, limited, mirrored, proposals_of
+from anykg.benchmarks.answers.staff import staff_graph
 from anykg.errors import ConfigError, DataError, InputError, Interrupted
 from anykg.evaluation.ranking import best_answers
 from anykg.graph.graph import KnowledgeGraph
@@ -35,6 +36,18 @@ def test_relations_are_asked_from_their_smaller_end() -> None:
     assert len(asked) == 4
     assert len(questions_of(graph, np.array([0]), None)) == 2
     assert questions_of(graph, None, np.array([1, 0])).tolist() == [[0, 0, -1], [0, 1, -1], [1, 0, -1], [1, 1, -1]]
+
+
+def test_what_is_proposed_for_given_heads_suits_them() -> None:
+    """Most relations have nothing to do with an entity; no list of its own facts says so."""
+    graph = staff_graph(0)
+    heads = ["Finance", "Legal", "Berlin", "Data skill 1", "Sales service 2"]
+    found = complete(graph, heads=heads, count=100)
+    people = {"reports to", "runs", "has skill", "works in"}
+    stated = [row["probability"] for row in found.to_list() if row["relation"] in people]
+    assert stated
+    assert max(stated) < 0.05
+    assert found.extra["expected"] < 5
 
 
 def test_a_relation_that_is_full_lacks_nothing() -> None:

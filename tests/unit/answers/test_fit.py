@@ -229,17 +229,28 @@ def test_ctrl_c_on_a_cluster_keeps_every_finished_component(tmp_path: Path, monk
     assert parts.load("complex") is not None, "--resume finds it"
 
 
-def test_a_mix_that_is_remark_on_gain_is_said_to_be_so() -> None:
-    class Asked(SimpleNamespace):
-        def __len__(self) -> int:
-            return len(self.ranks)
+def test_a_fit_that_brings_little_says_so() -> None:
+    def remark(mixed: list[int], before: list[int]) -> str | None:
+        return remark_on_gain("anykg-base+rules", np.array(before), np.array(mixed))
 
-    def remark(mixed: list[int], before: list[int], name: str = "zero-shot") -> str | None:
-        learnt: Any = SimpleNamespace(
-            mix=SimpleNamespace(ranks=np.array(mixed)), asked=Asked(ranks=np.array([before]).T)
-        )
-        return remark_on_gain([name], learnt)
-
-    assert "(zero-shot): MRR +0.000" in str(remark([1, 2, 2, 1], [2, 1, 1, 2]))
+    assert "than anykg-base+rules without fitting: MRR +0.000" in str(remark([1, 2, 2, 1], [2, 1, 1, 2]))
     assert remark([1, 1, 1, 2], [2, 2, 2, 3]) is None
-    assert remark([1, 2], [2, 1], name="popularity") is None
+    assert remark([1], [2]) is None
+
+
+def test_the_table_shows_what_answers_without_fitting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(components, "_adapted", lambda *_: None)
+    rows = {row["component"]: row for row in fit(GRAPH, minutes=0.05).config.table}
+    assert list(rows)[-2:] == ["anykg-base+rules", "mixed"]
+    assert 0.1 < rows["anykg-base+rules"]["mrr"] <= 1
+    assert "weight" not in rows["anykg-base+rules"]
+
+
+def test_a_finished_fit_is_not_repeated(made: tuple[Mixture, Path]) -> None:
+    mixture, folder = made
+    told: list[str] = []
+    again = fit(GRAPH, minutes=0.01, out=folder, resume=True, tell=told.append)
+    assert repr(again) == repr(mixture)
+    assert told == [f"{folder}: the fit is finished; there is nothing to resume."]
+    with pytest.raises(SettingError, match="holds a model for another graph"):
+        fit(random_graph(30, 3, 200), out=folder, resume=True)

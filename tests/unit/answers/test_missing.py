@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import anykg
-from anykg.answers.missing import chance_for_kind, chance_of_answer, room_for
+from anykg.answers.missing import chance_for_kind, chance_of_answer, chance_of_first, room_for
 from anykg.graph.graph import KnowledgeGraph
 from graphs import named
 
@@ -71,3 +71,24 @@ def test_score_states_no_more_than_the_first_answer_gets(asked: KnowledgeGraph) 
     facts = [fact for fact in facts if not asked.contains(ids(asked, fact))[0]]
     for row in anykg.score(asked, facts).to_list():
         assert row["probability"] <= highest[row["head"]] + 1e-6
+
+
+def test_entities_without_a_type_lack_one() -> None:
+    graph = named("a type person", "b type person", "a knows b", "c knows a", "b knows c")
+    c, kind = np.array([graph.entities.index("c")]), np.array([graph.relations.index("type")])
+    assert chance_for_kind(graph, c, kind)[0] == chance_of_first(graph, c, kind, 0.1)[0] == 1.0
+
+
+def test_the_chance_of_a_first_fact_is_what_hiding_facts_gives() -> None:
+    random = np.random.default_rng(0)
+    facts = [f"p{i} type person" for i in range(1000)] + [f"s{i} type song" for i in range(1000)]
+    facts += [f"p{i} lives_in town{i % 7}" for i in range(1000) if i % 10 < 6]
+    whole = named(*facts)
+    people, songs = (np.array([whole.entities.index(f"{kind}{i}") for i in range(1000)]) for kind in "ps")
+    lives = whole.relations.index("lives_in")
+    hidden = (whole.triplets[:, 1] == lives) & (random.random(len(whole)) < 0.1)
+    rest = whole.subset(~hidden)
+    without = people[~np.isin(people, rest.triplets[rest.triplets[:, 1] == lives, 0])]
+    lost = np.isin(without, whole.triplets[hidden, 0]).mean()
+    assert chance_of_first(rest, without, np.full(len(without), lives), 0.1) == pytest.approx(lost, abs=0.02)
+    assert chance_of_first(rest, songs, np.full(1000, lives), 0.1).max() < 0.001

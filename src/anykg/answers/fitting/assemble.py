@@ -13,20 +13,37 @@ from anykg.answers.fitting.parts import registered_name
 from anykg.answers.fitting.run import SHARE, Run
 from anykg.answers.fitting.weights import Learnt
 from anykg.answers.missing import missing_share
+from anykg.answers.mixing import Scored, ranks_of
 from anykg.evaluation.protocol import Target
 from anykg.evaluation.ranking import relations_with_loops
 from anykg.graph.graph import KnowledgeGraph
 from anykg.graph.versions import sketch_of
 from anykg.models.complex.complex import name_keys
 from anykg.models.mixture import KEPT, Component, Mixture, MixtureConfig
+from anykg.models.store import load_model
 
 TASKS: tuple[Target, ...] = ("node", "relation")
 ZERO_SHOT = "zero-shot"
 """The component that is the foundation model, not adapted."""
 
 
-def table_of(names: list[str], learnt: Learnt, of_relations: Learnt) -> tuple[dict[str, Any], ...]:
-    """A row for each component and one for the mix."""
+def ranks_unfitted(run: Run, names: list[str], asked: Scored) -> tuple[str, np.ndarray]:
+    """The name and the ranks [Q] of what answers without fitting: the foundation model, with rules if it can have them.
+
+    The weights of rules are those that come with it.
+    """
+    if not run.unfitted or "rules" not in names:
+        return ZERO_SHOT, asked.ranks[:, names.index(ZERO_SHOT)]
+    mixture = load_model(run.unfitted)
+    assert isinstance(mixture, Mixture)
+    part = asked.only([names.index(ZERO_SHOT), names.index("rules")])
+    return run.unfitted, ranks_of(part, part.values @ mixture.typical)
+
+
+def table_of(
+    names: list[str], learnt: Learnt, of_relations: Learnt, unfitted: tuple[str, np.ndarray] | None = None
+) -> tuple[dict[str, Any], ...]:
+    """A row for each component, one for what answers without fitting, and one for the mix."""
     rows = []
     for index, name in enumerate(names):
         rows.append({"component": name} | _figures(learnt.asked.ranks[:, index]))
@@ -35,22 +52,30 @@ def table_of(names: list[str], learnt: Learnt, of_relations: Learnt) -> tuple[di
         if name in of_relations.names:
             ranks = of_relations.asked.ranks[:, of_relations.names.index(name)]
             rows[-1] |= {f"relation_{key}": value for key, value in _figures(ranks).items()}
+    if unfitted is not None and unfitted[0] not in names:
+        rows.append({"component": unfitted[0]} | _figures(unfitted[1]))
     mixed = _figures(learnt.mix.ranks)
     mixed |= {f"relation_{key}": value for key, value in _figures(of_relations.mix.ranks).items()}
     return (*rows, {"component": "mixed"} | mixed)
 
 
-def remark_on_gain(names: list[str], learnt: Learnt) -> str | None:
-    """A remark if the mix gains less than two standard errors over the foundation model alone; None otherwise."""
-    if ZERO_SHOT not in names or len(learnt.asked) < 2:
+def remark_on_gain(name: str, unfitted: np.ndarray, fitted: np.ndarray) -> str | None:
+    """A remark if the mix gains less than two standard errors over what answers without fitting; None otherwise.
+
+    Args:
+        name: What answers without fitting.
+        unfitted: Its ranks [Q].
+        fitted: Those of the mix.
+    """
+    if len(fitted) < 2:
         return None
-    gains = 1 / learnt.mix.ranks - 1 / learnt.asked.ranks[:, names.index(ZERO_SHOT)]
+    gains = 1 / fitted - 1 / unfitted
     error = float(gains.std(ddof=1)) / len(gains) ** 0.5
     if gains.mean() > 2 * error:
         return None
     return (
-        f"On the hidden facts the mix is not clearly better than the network alone ({ZERO_SHOT}): MRR "
-        f"{gains.mean():+.3f} ± {error:.3f}. Answers without fitting may be as good; more minutes or facts may help."
+        f"On the hidden facts the mix is not clearly better than {name} without fitting: MRR "
+        f"{gains.mean():+.3f} ± {error:.3f}. More minutes or more facts may help."
     )
 
 

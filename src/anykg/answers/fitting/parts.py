@@ -28,6 +28,11 @@ class Parts:
         self.folder = None if folder is None else folder / FOLDER
         self.made_for = dict(made_for)
 
+    @property
+    def there(self) -> bool:
+        """Whether a stopped fit has left components."""
+        return self.folder is not None and self.folder.exists()
+
     def load(self, name: str) -> LinkPredictor | None:
         """A finished component, if it was made for the same graph from the same seed."""
         if self.folder is None or not (self.folder / name).exists():
@@ -67,9 +72,14 @@ class Parts:
             }
             save_tensors(self.folder / FITS_FILE, tensors, note)
 
+    def leave(self) -> None:
+        """Show that the fit was stopped, also if no component was finished."""
+        if self.folder is not None:
+            self.folder.mkdir(exist_ok=True)
+
     def clear(self) -> None:
         """Forget all components."""
-        if self.folder is not None and self.folder.exists():
+        if self.folder is not None and self.there:
             shutil.rmtree(self.folder)
 
 

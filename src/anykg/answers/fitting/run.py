@@ -55,6 +55,9 @@ class Run:
     progress: Progress = ignore
     rejected: KnowledgeGraph | None = None
     """Triples that are known to be wrong."""
+    unfitted: str = ""
+    """The name of the foundation model mixed with rules, which answers without fitting; empty if it has no weights for
+    rules."""
     missing: float | None = None
     """Share of all true facts that the graph is taken to lack; None estimates it."""
     models: dict[str, LinkPredictor] = field(default_factory=dict)

@@ -130,8 +130,9 @@ function Expected({ report, measure }) {
 
 function Brought({ fitted }) {
   const rows = fitted.rows;
-  const names = { "zero-shot": "as shipped", mixed: "fitted: all mixed" };
-  const bars = rows.filter((row) => typeof row.mrr === "number").map((row) => [names[row.component] || row.component, row.mrr]);
+  const names = { "zero-shot": "network alone", mixed: "fitted: all mixed" };
+  const named = (part) => names[part] || (part.endsWith("+rules") ? "as shipped" : part);
+  const bars = rows.filter((row) => typeof row.mrr === "number").map((row) => [named(row.component), row.mrr]);
   const columns = rows.length ? Object.keys(rows[0]).filter((name) => rows.some((row) => row[name] !== null)) : [];
   return html`<div class="stack">
     <p class="note good">${fitted.summary.sentence}</p>
