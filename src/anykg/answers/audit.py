@@ -243,6 +243,7 @@ class _Reasons:
         self.kinds: Kinds = graph.derive(entity_kinds)
         self.one_way = graph.derive(one_way_relations)
         self.functional = graph.derive(functional_shares) > 0
+        self.longest = 3 if len(graph) <= SMALL else 2
         self.shares: dict[tuple[int, int], np.ndarray] = {}
 
     def of(self, fact: np.ndarray, ranks: np.ndarray, expected: np.ndarray) -> str:
@@ -256,7 +257,21 @@ class _Reasons:
         ]
         if sides:
             reasons.append(self._instead(fact, ranks, expected, sides[0]))
-        return "; ".join(reasons) or "little else in the graph supports it"
+        return "; ".join(reasons) or self._without_reason(fact)
+
+    def _without_reason(self, fact: np.ndarray) -> str:
+        """What to say of a fact that nothing speaks against: the rule that implies it, if there is one."""
+        rest = self.graph.without(fact[None])  # otherwise the fact would count among the pairs that agree
+        for rule in matches(None, rest, fact, RULES, self.longest):
+            if (rule.body or 0) >= FEWEST_PAIRS and rule.share >= LEAST_SHARE:
+                because = self._because(rule, int(fact[HEAD]))
+                return f"no single reason against it was found, and a rule supports it: {because}"
+        return "little else in the graph supports it"
+
+    def _because(self, rule: Match, start: int) -> str:
+        """A rule in the graph's words, and how often it holds."""
+        text = sentence(self.graph, replace(rule, support=None), start)
+        return f"{text} ({rule.support:,} of {rule.body:,} such pairs agree)"
 
     def _taken(self, relation: int, side: int) -> bool:
         """Whether an entity at this end has one fact of the relation: then another one's is not to be expected."""
@@ -270,16 +285,14 @@ class _Reasons:
         rule = self._rule(fact, other)
         text = f"{label(int(expected[side]))} was expected as {('tail', 'head')[side]}"
         if rule is None:
-            return f"{text}, {label(int(fact[column]))} is number {ranks[side]:,.0f}"
+            return f"{text}, {label(int(fact[column]))} has rank {ranks[side]:,.0f}"
         start = int(fact[HEAD]) if side == 0 else int(expected[side])
-        because = sentence(self.graph, replace(rule, support=None), start)
-        return f"{text}: {because} ({rule.support:,} of {rule.body:,} such pairs agree)"
+        return f"{text}: {self._because(rule, start)}"
 
     def _rule(self, fact: np.ndarray, other: np.ndarray) -> Match | None:
         """The rule that holds most often among those that imply the other fact, if it beats those for the fact."""
-        longest = 3 if len(self.graph) <= SMALL else 2
-        own = next((rule.share for rule in matches(None, self.graph, fact, 1, longest)), 0.0)
-        for rule in matches(None, self.graph, other, RULES, longest):
+        own = next((rule.share for rule in matches(None, self.graph, fact, 1, self.longest)), 0.0)
+        for rule in matches(None, self.graph, other, RULES, self.longest):
             proves_itself = (rule.facts == fact).all(1).any()
             enough = (rule.body or 0) >= FEWEST_PAIRS and rule.share >= max(LEAST_SHARE, TIMES * own)
             if enough and not proves_itself:
@@ -288,17 +301,17 @@ class _Reasons:
 
     def _violations(self, fact: np.ndarray) -> list[str]:
         head, relation, tail = (int(part) for part in fact)
-        counts, label = self.counts, self.graph.relations.label(relation)
+        counts, name = self.counts, f"'{self.graph.relations.label(relation)}'"
         facts, links = int(counts.facts[relation]), int(counts.facts[relation] - counts.loops[relation])
         if facts < FEWEST:
             return []
         reasons = []
         if head == tail and counts.loops[relation] <= max(1.0, (1 - IRREFLEXIVE) * facts):
-            reasons.append(f"{label} joins an entity to itself in {counts.loops[relation]:,} of {facts:,} facts")
+            reasons.append(f"{name} joins an entity to itself in {counts.loops[relation]:,} of {facts:,} facts")
         backwards = head != tail and bool(self.graph.contains(np.array([tail, relation, head])))
         if backwards and (self.one_way[relation] or counts.mutual[relation] <= max(2.0, 0.05 * links)):
             reasons.append(
-                f"the opposite is known too, and in {links - counts.mutual[relation]:,} of {links:,} facts {label} "
+                f"the opposite is known too, and in {links - counts.mutual[relation]:,} of {links:,} facts {name} "
                 "goes one way"
             )
         for start, end, kind, single, all_of in (
@@ -308,9 +321,9 @@ class _Reasons:
             others = self.graph.answers(np.array([start]), np.array([kind])).values
             if len(others) > 1 and self.functional[kind]:
                 other = next(int(entity) for entity in others if entity != end)
-                what = "tail" if kind == relation else "head"
+                which, what = ("heads", "tail") if kind == relation else ("tails", "head")
                 reasons.append(
-                    f"{single[relation]:,} of {all_of[relation]:,} have one {what}, but "
+                    f"{single[relation]:,} of {all_of[relation]:,} {which} of {name} have one {what}, but "
                     f"{self.graph.entities.label(start)} also has {self.graph.entities.label(other)}"
                 )
         return reasons
@@ -323,8 +336,8 @@ class _Reasons:
             if kind >= 0 and shares.sum() >= FEWEST and shares[kind] <= max(1.0, RARE_KIND * shares.sum()):
                 usual = int(shares.argmax())
                 reasons.append(
-                    f"{self.graph.entities.label(int(fact[column]))} is a {self.kinds.names[kind]}, and "
-                    f"{shares[usual] / shares.sum():.0%} of the {what} are a {self.kinds.names[usual]}"
+                    f"{self.graph.entities.label(int(fact[column]))} has kind '{self.kinds.names[kind]}', and "
+                    f"{shares[usual] / shares.sum():.0%} of the {what} have kind '{self.kinds.names[usual]}'"
                 )
         return reasons
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from anykg.answers import plausibility
-from anykg.answers.audit import audit
-from anykg.answers.plausibility import _among_their_kind, corrupted
+from anykg.answers.audit import _Reasons, audit
+from anykg.answers.plausibility import NO_BETTER, _among_their_kind, corrupted
 from anykg.errors import DataError, SettingError
 from anykg.graph.graph import KnowledgeGraph
 from anykg.graph.schema import entity_kinds
@@ -121,6 +121,40 @@ def test_what_has_its_only_fact_is_not_expected() -> None:
     reasons = found.filter(found["relation"] == "has_badge")["reason"]
     assert len(reasons) == 60
     assert not reasons.str.contains("was expected").any()
+
+
+def reason_of(graph: KnowledgeGraph, fact: str, ranks: tuple[int, int] = (1, 1)) -> str:
+    """The reason against a fact if the same entity is at either end of the others."""
+    (ids,) = [
+        [graph.entities.index(row["head"]), graph.relations.index(row["relation"]), graph.entities.index(row["tail"])]
+        for row in named(fact).to_polars().to_dicts()
+    ]
+    return _Reasons(graph).of(np.array(ids, np.int64), np.array(ranks), np.array([NO_BETTER, NO_BETTER]))
+
+
+def test_what_a_rule_supports_is_not_called_unsupported() -> None:
+    graph = named(*(f"a{i} near b{i}" for i in range(8)), *(f"b{i} close_to a{i}" for i in range(6)), "odd out one")
+    supported = reason_of(graph, "a0 near b0")
+    assert supported.startswith("no single reason against it was found, and a rule supports it: b0 close_to a0")
+    assert supported.endswith("(5 of 6 such pairs agree)"), "without the fact itself"
+    assert reason_of(graph, "odd out one") == "little else in the graph supports it"
+    few = named(*(f"a{i} near b{i}" for i in range(8)), *(f"b{i} close_to a{i}" for i in range(3)))
+    assert reason_of(few, "a0 near b0") == "little else in the graph supports it", "3 pairs are too few"
+
+
+def test_reasons_are_grammatical_for_any_name() -> None:
+    lines = [line for i in range(30) for line in (f"album{i} by band{i}", f"band{i} in town{i % 3}")]
+    graph = named(*lines, *(f"album{i} year y{i % 5}" for i in range(30)), "band3 by album3", "album5 by band6")
+    assert reason_of(graph, "band3 by album3") == (
+        "the opposite is known too, and in 30 of 32 facts 'by' goes one way; band3 has kind 'head of in', and 97% of "
+        "the heads have kind 'head of by'; album3 has kind 'head of by', and 97% of the tails have kind 'head of in'"
+    )
+    assert "30 of 31 heads of 'by' have one tail, but album5 also has band5" in reason_of(graph, "album5 by band6")
+    ids = np.array([graph.entities.index("album7"), graph.relations.index("by"), graph.entities.index("band7")])
+    other = np.array([graph.entities.index("town1"), NO_BETTER])
+    reasons = _Reasons(graph)
+    reasons.functional[:] = False
+    assert reasons.of(ids, np.array([1234, 1]), other) == "town1 was expected as tail, band7 has rank 1,234"
 
 
 def test_settings_are_checked() -> None:
