@@ -6,13 +6,18 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from anykg.answers.rules import apply_rules
 from anykg.cli.main import app
 from anykg.cli.wording import as_typed
-from anykg.errors import InputError
+from anykg.errors import InputError, SettingError
+from anykg.io.catalog import as_graph
+from anykg.rules import mine
+from anykg.rules.clause import parse
 
 COUPLES = "".join(
     f"m{i}\twed\tw{i}\nw{i}\tin\ttown{i % 4}\n" + (f"m{i}\tin\ttown{i % 4}\n" if i else "") for i in range(12)
 )
+WED = "(E1, 'wed', E3) & (E3, 'in', E2) => (E1, 'in', E2)"
 
 
 @pytest.fixture
@@ -35,16 +40,78 @@ def test_mine_show_apply(facts: Path, tmp_path: Path) -> None:
     content = json.loads(rules.read_text())
     best = {row["clause"]: row for row in content["clauses"]}["(E1, C2, E3) & (E3, C1, E2) => (E1, C1, E2)"]
     assert (best["implied"], best["support"], best["null"]["graphs"]) == (12, 11, 2)
-    assert content["groundings"][0]["rule"] == "(E1, wed, E3) & (E3, in, E2) => (E1, in, E2)"
+    assert content["groundings"][0]["rule"] == WED
     assert "11" in call("rules", "show", rules, "-k", "3", "--by", "support", "--family", "path")
     new = json.loads(call("rules", "apply", rules, facts, "-k", "1", "--format", "json"))["rows"]
     assert (new[0]["head"], new[0]["relation"], new[0]["tail"]) == ("m0", "in", "town0")
     assert new[0]["because"] == "(m0, wed, w0) & (w0, in, town0)"
-    assert new[0]["rule"] == "(E1, wed, E3) & (E3, in, E2) => (E1, in, E2)"
+    assert new[0]["rule"] == WED
     assert new[0]["confidence"] == pytest.approx(11 / 12)
     out = tmp_path / "new.tsv"
     call("rules", "apply", "(E1, C2, E3) & (E3, C1, E2) => (E1, C1, E2)", facts, "--out", out)
     assert "m0\tin\ttown0" in out.read_text()
+
+
+def test_a_printed_rule_can_be_typed(facts: Path) -> None:
+    expected = {"head": "m0", "relation": "in", "tail": "town0", "confidence": 11 / 12}
+    expected |= {"because": "(m0, wed, w0) & (w0, in, town0)"}
+    for text in (WED, '(x, "wed", y) & (y, "in", z) => (x, "in", z)', "(x, r, y) & (y, 'in', z) => (x, 'in', z)"):
+        assert json.loads(call("rules", "apply", text, facts, "--format", "json"))["rows"] == [
+            expected | {"rule": text}
+        ]
+    assert "C2 is 'wed'" in call("rules", "show", WED)
+
+
+def test_what_a_typed_clause_implies_is_matched_if_it_is_no_path(facts: Path) -> None:
+    text = "(x, 'in', y) & (z, 'in', y) & (z, 'wed', w) => (x, 'wed', w)"
+    found = json.loads(call("rules", "apply", text, facts, "--format", "json", "-k", "1"))
+    assert found["rows"][0]["because"].count("in, town") == 2
+    assert found["rows"][0]["relation"] == "wed"
+
+
+@pytest.mark.parametrize(
+    ("clause", "complaint"),
+    [
+        ("(x, wed, y) & (y, in, z) => (x, in, z)", "'in' and 'wed' are relations of this graph"),
+        ("(x, wed, y) & (y, r, z) => (x, r, z)", "Write (.., 'wed', ..) for the relation"),
+        ("(x, 'wedd', y) => (y, 'in', x)", "There is no relation named 'wedd'. Did you mean 'wed'?"),
+    ],
+)
+def test_names_of_relations_are_not_taken_for_variables(facts: Path, clause: str, complaint: str) -> None:
+    error = CliRunner().invoke(app, ["rules", "apply", clause, str(facts)]).exception
+    assert isinstance(error, InputError)
+    assert complaint in str(error)
+
+
+def test_names_of_entities_are_warned_of(facts: Path) -> None:
+    found = apply_rules("(m1, 'wed', y) => (y, 'wed', m1)", facts)
+    assert found.warnings == ("m1 is a variable in the clause, it does not stand for the entity of that name.",)
+    assert not apply_rules("(x, 'wed', y) => (y, 'wed', x)", facts).warnings
+
+
+def test_the_confidence_of_a_clause_is_measured(facts: Path) -> None:
+    text = "(E1, C2, E3) & (E2, C2, E3) => (E1, C1, E2)"
+    implied = mine.measure([parse(text)], as_graph(facts))[0]
+    assert 0 < implied.confidence < 0.2
+    rows = json.loads(call("rules", "apply", text, facts, "--format", "json"))["rows"]
+    assert {row["confidence"] for row in rows} == {implied.confidence}
+    error = CliRunner().invoke(app, ["rules", "apply", text, str(facts), "--min-confidence", "0.2"]).exception
+    assert isinstance(error, SettingError)
+    assert f"no rule reaches 0.2; the best one has {implied.confidence:.3g}" in str(error)
+
+
+def test_what_is_left_out_is_said(facts: Path, tmp_path: Path) -> None:
+    text = "(E1, C2, E3) & (E2, C2, E3) => (E1, C1, E2)"
+    total = apply_rules(text, facts).total
+    assert total > 20
+    assert f"The best 20 of {total} implied facts; k sets how many." in call("rules", "apply", text, facts)
+    assert "The best" not in call("rules", "apply", text, facts, "-k", total)
+    out = tmp_path / "new.csv"
+    assert f"Wrote {total} rows" in call("rules", "apply", text, facts, "--out", out)
+    assert len(out.read_text().splitlines()) == total + 1
+    limited = CliRunner().invoke(app, ["rules", "apply", text, str(facts), "--out", str(out), "-k", "3"])
+    assert "Wrote 3 rows" in limited.stdout
+    assert f"The best 3 of {total} implied facts; -k sets how many." in limited.stderr
 
 
 def test_json_is_what_the_file_holds(facts: Path, tmp_path: Path) -> None:

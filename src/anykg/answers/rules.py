@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,7 @@ from anykg.io.catalog import GraphLike
 from anykg.printable import printable
 from anykg.progress import Progress, ignore
 from anykg.rules.apply import Applied, apply
-from anykg.rules.clause import parse
+from anykg.rules.clause import ClauseError, parse, quoted, read
 from anykg.rules.ground import best_groundings
 from anykg.rules.mine import Measured, mine
 from anykg.rules.sampled import sampled_groundings
@@ -28,6 +29,10 @@ from anykg.rules.store import NamedRule, RuleSet, load_rules, rule_set, save_rul
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+MIN_CONFIDENCE = 0.1
+"""Confidence below which mined rules are not applied by default."""
+_NUMBERED = re.compile("[EC][1-9][0-9]*")
+"""Variables of a clause that no one takes for a name."""
 GROUNDINGS = 1000
 """Instances kept."""
 SHOWN = 20
@@ -98,8 +103,20 @@ class MinedRules(Result):
 class ImpliedFacts(Answers):
     """Facts that rules imply, best first: confidence, the most confident rule, and the facts it rests on."""
 
+    total: int
+    """How many unknown facts the rules imply; `k` limits how many are listed."""
+
+    def summary(self) -> dict[str, Any]:
+        """Return how many facts are listed, and how many are implied."""
+        return super().summary() | {"implied": self.total}
+
+    @property
+    def sentence(self) -> str:
+        """How many of the implied facts are listed; empty if all are."""
+        return f"The best {len(self):,} of {self.total:,} implied facts" if len(self) < self.total else ""
+
     def renderables(self) -> list[RenderableType]:
-        """Return the facts, each with its reasons."""
+        """Return the facts, each with its reasons, and how many there are."""
         from rich.text import Text
 
         lines = [
@@ -107,7 +124,10 @@ class ImpliedFacts(Answers):
             f"       because {printable(row['because'])}\n       by {row['rule']}"
             for row in self
         ]
-        return [Text(printable("\n".join(lines), lines=True) if lines else "No unknown fact is implied.")]
+        if not lines:
+            return ["No unknown fact is implied."]
+        more = [f"{self.sentence}; k sets how many."] if self.sentence else []
+        return [Text(printable("\n".join(lines), lines=True)), *more]
 
 
 def rules(
@@ -153,31 +173,58 @@ def apply_rules(
     rules: MinedRules | Path | str,
     graph: GraphLike,
     *,
-    min_confidence: float = 0.1,
-    k: int = 20,
+    min_confidence: float | None = None,
+    k: int | None = 20,
     progress: Progress = ignore,
 ) -> ImpliedFacts:
     """Predict with rules alone: return the unknown facts they imply, with the confidence of the best rule, and why.
 
-    Rules with named relations are applied if the graph has relations of these names, otherwise the clauses.
+    Mined rules with named relations are applied if the graph has relations of these names, otherwise the clauses.
 
     Args:
-        rules: Mined rules, a file of them, or a clause such as "(E1, C2, E3) & (E3, C1, E2) => (E1, C1, E2)".
+        rules: Mined rules, a file of them, or a clause such as "(E1, C2, E3) & (E3, C1, E2) => (E1, C1, E2)"; names of
+            relations in quotes, as in "(x, 'borders', y) => (y, 'borders', x)".
         graph: A graph, file, dataset name, DataFrame, NetworkX graph or list of triples.
-        min_confidence: Leave out rules that were less confident on the graph they were mined from.
-        k: Number of facts.
-        progress: Called with (done, total) clauses.
+        min_confidence: Leave out rules that were less confident on the graph they were mined from; a clause that is
+            given as text is measured on this graph. By default 0.1 for mined rules, and 0 for a clause.
+        k: Number of facts; None for all.
+        progress: Called with (done, total) clauses, then facts.
     """
     loaded, info = graph_of(graph)
+    warnings: tuple[str, ...] = ()
     if isinstance(rules, str) and "=>" in rules:
-        chosen = [Applied(rules, parse(rules), 1.0)]
+        rule, warnings = _written(rules, loaded)
+        chosen, least = [rule], 0.0
     else:
         chosen = _to_apply((rules if isinstance(rules, MinedRules) else MinedRules.load(rules)).rules, loaded)
-        best = max((one.confidence for one in chosen), default=0.0)
-        chosen = [one for one in chosen if one.confidence >= min_confidence]
-        if not chosen:
-            raise SettingError("min_confidence", f"no rule reaches {min_confidence}; the best one has {best:.3f}")
-    return ImpliedFacts(command="rules apply", graph=info, frame=apply(chosen, loaded, k=k, progress=progress))
+        least = MIN_CONFIDENCE
+    least = least if min_confidence is None else min_confidence
+    found = apply(chosen, loaded, k=k, min_confidence=least, progress=progress)
+    return ImpliedFacts(command="rules apply", graph=info, frame=found.best, total=found.total, warnings=warnings)
+
+
+def _written(text: str, graph: KnowledgeGraph) -> tuple[Applied, tuple[str, ...]]:
+    """A clause as a person wrote it, and warnings about variables that look like names."""
+    written = read(text)
+    meant = [name for name in written.relation_variables if not _NUMBERED.fullmatch(name) and name in graph.relations]
+    if meant:
+        are, they = (
+            ("is a relation", "it is a variable") if len(meant) == 1 else ("are relations", "they are variables")
+        )
+        raise ClauseError(
+            f"{text!r}: {' and '.join(map(repr, meant))} {are} of this graph, but without quotes {they} for any "
+            f"relation. Write (.., {quoted(meant[0])}, ..) for the relation, or choose another name for a variable."
+        )
+    relations = tuple(None if name is None else graph.relations.index(name) for name in written.relations)
+    named = [relation for relation in relations if relation is not None]
+    if len(set(named)) < len(named):
+        raise ClauseError(f"{text!r}: expected different names for different relations, found two for the same.")
+    warnings = tuple(
+        f"{name} is a variable in the clause, it does not stand for the entity of that name."
+        for name in written.entity_variables
+        if not _NUMBERED.fullmatch(name) and name in graph.entities
+    )
+    return Applied(text, written.clause, None, relations), warnings
 
 
 def _to_apply(found: RuleSet, graph: KnowledgeGraph) -> list[Applied]:
@@ -186,17 +233,19 @@ def _to_apply(found: RuleSet, graph: KnowledgeGraph) -> list[Applied]:
     for rule in found.groundings:
         ids = [graph.relations.find(name) for name in rule.relations]
         if all(index is not None for index in ids):
-            relations = tuple(int(index) for index in ids if index is not None)
-            named.append(Applied(rule.rule, parse(rule.clause), rule.confidence, relations))
+            named.append(Applied(rule.rule, parse(rule.clause), rule.confidence, tuple(ids)))
     return named or [Applied(str(one.clause), one.clause, one.confidence) for one in found.clauses]
 
 
 def described(text: str) -> dict[str, str]:
     """A clause in words: its canonical form, its variables, its head."""
-    clause = parse(text)
+    written = read(text)
+    clause = written.clause
+    named = [f"C{number} is {quoted(name)}" for number, name in enumerate(written.relations, 1) if name is not None]
     head = "an attribute of E1" if clause.attribute else "a link from E1 to E2"
     return {
         "clause": str(clause),
+        **({"relations": ", ".join(named)} if named else {}),
         "canonical": str(clause.canonical()),
         "variables": f"{clause.num_entities} entities, {clause.num_relations} relations, all distinct",
         "head": head + ("; a tautology, the head is in the body" if clause.is_tautology else ""),

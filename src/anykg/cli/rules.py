@@ -42,7 +42,8 @@ Examples:
   anykg rules show "(E1, C2, E3) & (E3, C1, E2) => (E1, C1, E2)"
 """
 APPLY = """
-Predict with clauses alone: the unknown facts they imply, best first, and why.
+Predict with clauses alone: the unknown facts they imply, best first, and why. In a clause, names are variables, and
+names in quotes are relations of the graph; its confidence is measured on the graph.
 
 Examples:
 
@@ -50,7 +51,9 @@ Examples:
 
   anykg rules apply "(E1, C2, E3) & (E3, C1, E2) => (E1, C1, E2)" facts.tsv
 
-  anykg rules apply rules.json EN-FR --min-confidence 0.2 -k 100 --out new.tsv
+  anykg rules apply "(x, 'borders', y) & (y, 'on continent', z) => (x, 'on continent', z)" atlas
+
+  anykg rules apply rules.json EN-FR --min-confidence 0.2 --out new.tsv
 """
 
 
@@ -72,6 +75,8 @@ class Family(StrEnum):
     ATTRIBUTE = "attribute"
 
 
+SHOWN = 20
+"""Number of facts that are printed by default."""
 Count = Annotated[int, typer.Option("-k", help="Number of rules to print.", min=1)]
 
 
@@ -153,10 +158,15 @@ def apply(
     rules: Annotated[str, typer.Argument(help="A file of rules, or a clause in quotes.")],
     graph: GraphName,
     min_confidence: Annotated[
-        float,
-        typer.Option(help="Leave out rules with a lower confidence on the graph they were mined on.", min=0, max=1),
-    ] = 0.1,
-    k: Annotated[int, typer.Option("-k", help="Number of facts.", min=1)] = 20,
+        float | None,
+        typer.Option(
+            help="Leave out rules with a lower confidence: on the graph they were mined on (default 0.1), or for a "
+            "clause on this graph (default 0).",
+            min=0,
+            max=1,
+        ),
+    ] = None,
+    k: Annotated[int | None, typer.Option("-k", help="Number of facts; default 20, all with --out.", min=1)] = None,
     format: Rows = None,
     out: RowsOut = None,
     *,
@@ -165,11 +175,14 @@ def apply(
 ) -> None:
     from anykg.answers.rules import apply_rules
     from anykg.cli.loading import graph_named
-    from anykg.cli.output import chosen_format, write_result
+    from anykg.cli.output import chosen_format, note, write_result
     from anykg.cli.progress import progress_bar
 
     written_as = chosen_format(format, out, graph, rules)
     loaded = graph_named(graph, data_dir, reading)
     with progress_bar("applying") as advance:
-        implied = apply_rules(rules, loaded, min_confidence=min_confidence, k=k, progress=advance)
+        shown = SHOWN if k is None and out is None else k
+        implied = apply_rules(rules, loaded, min_confidence=min_confidence, k=shown, progress=advance)
     write_result(implied, written_as, out, nothing="No unknown fact is implied.")
+    if implied.sentence and written_as is not None:
+        note(f"{implied.sentence}; -k sets how many.")

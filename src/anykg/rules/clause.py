@@ -5,6 +5,8 @@ A clause says: wherever the body holds, for distinct entities E1..EM and distinc
 Variables are numbers here, from 0: entity 0 is E1, relation 0 is C1. The definition's tensor B [M, K, M] has a 1 for
 every atom of the body; each variable that is not in the head must occur in it. The body need not be connected, and
 variables of the head need not occur in it.
+
+A clause that a person writes may have any variable names, and relations of a graph in quotes: see `read`.
 """
 
 from __future__ import annotations
@@ -20,7 +22,10 @@ import numpy as np
 
 from anykg.errors import InputError
 
-_ATOM = re.compile(r"\(\s*([^\s(),&]+)\s*,\s*([^\s(),&]+)\s*,\s*([^\s(),&]+)\s*\)")
+_IN_QUOTES = r"""'(?:[^']|'')*'|"[^"]*\""""
+_PART = rf"""\s*({_IN_QUOTES}|[^\s(),&'"][^\s(),&]*)\s*"""
+_ATOM = re.compile(rf"\({_PART},{_PART},{_PART}\)")
+_QUOTED = re.compile(rf"(?<=[(,\s])(?:{_IN_QUOTES})(?=\s*[,)])")
 _ARROW, _AND = "=>", "&"
 MOST_ORDERS = 1_000_000
 """A canonical form tries every order of the variables; clauses with more orders than this are refused."""
@@ -124,38 +129,95 @@ class Clause:
         return clause
 
 
+class Written(NamedTuple):
+    """A clause as a person wrote it."""
+
+    clause: Clause
+    relations: tuple[str | None, ...]
+    """The relations of a graph that C1, C2, .. stand for; None for any relation."""
+    relation_variables: tuple[str, ...]
+    entity_variables: tuple[str, ...]
+
+
 def parse(text: str) -> Clause:
     """Parse `(E1, C2, E3) & (E3, C1, E2) => (E1, C1, E2)`; variables may have any names, numbered from the head on.
 
     >>> str(parse("(x, knows, y) & (y, in, z) => (x, in, z)"))
     '(E1, C2, E3) & (E3, C1, E2) => (E1, C1, E2)'
     """
-    body_text, arrow, head_text = text.partition(_ARROW)
-    if not arrow:
+    written = read(text)
+    if any(written.relations):
+        raise ClauseError(f"{text!r}: expected only variables, found the name of a relation in quotes.")
+    return written.clause
+
+
+def read(text: str) -> Written:
+    """Parse a clause in which relations may be named, in quotes.
+
+    >>> read("(x, 'is married to', y) & (y, 'in', z) => (x, 'in', z)").relations
+    ('in', 'is married to')
+    """
+    masked = _QUOTED.sub(lambda match: "_" * len(match[0]), text)
+    arrow = masked.find(_ARROW)
+    if arrow < 0:
         raise ClauseError(f"{text!r}: expected BODY {_ARROW} HEAD, such as (E2, C1, E1) {_ARROW} (E1, C1, E2).")
-    head = _atoms(head_text, text)
+    head = _atoms(text[arrow + len(_ARROW) :], text)
     if len(head) != 1:
         raise ClauseError(f"{text!r}: expected one atom after {_ARROW}, found {len(head)}.")
-    body = _atoms(body_text, text)
+    body = _atoms(text[:arrow], text)
     entities, relations = _names([*head, *body], (0, 2)), _names([*head, *body], (1,))
+    named = next((name for name in entities if name[0] in "'\""), None)
+    if named:
+        raise ClauseError(f"{text!r}: expected a variable for an entity, found {named}; only relations can be named.")
     both = sorted(set(entities) & set(relations))
     if both:
         raise ClauseError(f"{text!r}: {both[0]} stands for an entity and for a relation; use two names.")
     atoms = tuple(Atom(entities[h], relations[r], entities[t]) for h, r, t in body)
-    return Clause(atoms, attribute=head[0][0] == head[0][2])
+    in_order = sorted(relations, key=relations.__getitem__)
+    return Written(
+        Clause(atoms, attribute=head[0][0] == head[0][2]),
+        tuple(_unquoted(name) if name[0] == "'" else None for name in in_order),
+        tuple(name for name in in_order if name[0] != "'"),
+        tuple(entities),
+    )
+
+
+def quoted(name: str) -> str:
+    """The name of a relation as `read` takes it.
+
+    >>> quoted("Bob's friend")
+    "'Bob''s friend'"
+    """
+    return "'" + name.replace("'", "''") + "'"
+
+
+def _unquoted(text: str) -> str:
+    return text[1:-1].replace("''", "'") if text[0] == "'" else text[1:-1]
 
 
 def _atoms(text: str, whole: str) -> list[tuple[str, str, str]]:
-    """The atoms of `(a, b, c) & (d, e, f)`."""
+    """The atoms of `(a, b, c) & (d, e, f)`; names of relations in single quotes."""
     if not text.strip():
         return []
+    masked = _QUOTED.sub(lambda match: "_" * len(match[0]), text)
+    ends = [*(match.start() for match in re.finditer(_AND, masked)), len(text)]
     atoms = []
-    for part in text.split(_AND):
-        match = _ATOM.fullmatch(part.strip())
+    for start, end in zip([0, *(end + 1 for end in ends)], ends, strict=False):
+        part = text[start:end].strip()
+        match = _ATOM.fullmatch(part)
         if match is None:
-            raise ClauseError(f"{whole!r}: expected (ENTITY, RELATION, ENTITY), found {part.strip()!r}.")
-        atoms.append((match[1], match[2], match[3]))
+            raise ClauseError(f"{whole!r}: expected (ENTITY, RELATION, ENTITY), found {part!r}{_hint(part)}.")
+        head, relation, tail = match.groups()
+        atoms.append((head, quoted(_unquoted(relation)) if relation[0] in "'\"" else relation, tail))
     return atoms
+
+
+def _hint(part: str) -> str:
+    """What to do about an atom whose relation has several words."""
+    names = [name.strip() for name in part.strip("()").split(",")]
+    if len(names) != 3 or len(names[1].split()) < 2:
+        return ""
+    return f"; a variable is one word, and the name of a relation is in quotes: {quoted(names[1])}"
 
 
 def _names(atoms: Sequence[tuple[str, str, str]], columns: tuple[int, ...]) -> dict[str, int]:

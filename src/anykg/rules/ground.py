@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from anykg.graph.graph import KnowledgeGraph
-from anykg.rules.clause import Clause
+from anykg.rules.clause import Clause, quoted
 from anykg.rules.kernels.matching import fact_index
 from anykg.rules.kernels.tables import ground_paths
 from anykg.rules.shapes import grounding
@@ -91,8 +91,8 @@ class Grounded:
         return self.support / self.partial if self.partial else 0.0
 
     def text(self, graph: KnowledgeGraph) -> str:
-        """The rule with the relations' names."""
-        names = [graph.relations.label(relation) for relation in self.relations]
+        """The rule with the relations' names in quotes, as `rules.clause.read` takes it."""
+        names = [quoted(graph.relations.label(relation)) for relation in self.relations]
         atoms = [f"(E{a.head + 1}, {names[a.relation]}, E{a.tail + 1})" for a in (*self.clause.body, self.clause.head)]
         return f"{' & '.join(atoms[:-1])} => {atoms[-1]}"
 

@@ -22,6 +22,8 @@ CHUNK = 1 << 16
 """Matches read per batch."""
 EXAMPLES = 8
 """Matches of a body's other part that are tried before a candidate is matched on its own."""
+ANY: Mapping[int, int] = MappingProxyType({})
+"""No relation is fixed."""
 MOST_IMPLIED = 50_000_000
 """Upper bound on the triplets that `implied` lists."""
 
@@ -55,14 +57,19 @@ def is_implied(clause: Clause, graph: KnowledgeGraph, triplets: np.ndarray) -> n
 
 
 def groundings(
-    clause: Clause, graph: KnowledgeGraph, triplet: tuple[int, int, int], limit: int = 10
+    clause: Clause,
+    graph: KnowledgeGraph,
+    triplet: tuple[int, int, int],
+    limit: int = 10,
+    relations: Mapping[int, int] = ANY,
 ) -> list[Grounding]:
-    """The first `limit` ways in which a triplet is implied."""
+    """The first `limit` ways in which a triplet is implied; `relations` as for `implied`, C1 that of the triplet."""
     if not clause.body or (triplet[0] == triplet[2]) != clause.attribute:
         return []
-    plan = _Pattern(clause.body, clause).plan(set(_head_variables(clause)))
+    given = _given(clause, relations) | dict(zip(_head_variables(clause), triplet, strict=True))
+    plan = _Pattern(clause.body, clause).plan(set(given))
     cursor = matching.start(plan, _width(clause))
-    cursor.values[list(_head_variables(clause))] = triplet
+    cursor.values[list(given)] = list(given.values())
     out = np.empty((limit, _width(clause)), np.int32)
     count = matching.advance(graph.derive(_index), plan, clause.num_entities, cursor, out)
     return [
@@ -70,8 +77,13 @@ def groundings(
     ]
 
 
-def implied(clause: Clause, graph: KnowledgeGraph) -> np.ndarray:
-    """All implied triplets [P, 3], sorted; raises an error if there are more than MOST_IMPLIED."""
+def implied(clause: Clause, graph: KnowledgeGraph, relations: Mapping[int, int] = ANY) -> np.ndarray:
+    """All implied triplets [P, 3], sorted; raises an error if there are more than MOST_IMPLIED.
+
+    `relations` fixes some of the relations: ids by the number of the variable, 0 for C1. They must differ.
+    """
+    if relations:
+        return _implied_at_once(clause, graph, _given(clause, relations))
     anchored, apart = _split(clause)
     if apart and {0, clause.head.tail} <= {v for atom in anchored for v in (atom.head, atom.tail)}:
         return _implied_in_parts(clause, graph, anchored, apart)
@@ -139,14 +151,20 @@ def _examples(pattern: _Pattern, graph: KnowledgeGraph, columns: list[int]) -> I
     yield from np.split(kept, np.flatnonzero(new)[1:]) if len(kept) else []
 
 
-def _implied_at_once(clause: Clause, graph: KnowledgeGraph) -> np.ndarray:
+def _given(clause: Clause, relations: Mapping[int, int]) -> dict[int, int]:
+    """Relations by the numbers that their variables have in a pattern."""
+    return {clause.num_entities + number: relation for number, relation in relations.items()}
+
+
+def _implied_at_once(clause: Clause, graph: KnowledgeGraph, given: Mapping[int, int] = ANY) -> np.ndarray:
     sizes = (graph.num_entities, graph.num_relations)
     kinds = _kinds(clause)
     head, body = _head_variables(clause), _Pattern(clause.body, clause)
-    free = [v for v in dict.fromkeys(head) if v not in body.variables]
+    bound = body.variables | set(given)
+    free = [v for v in dict.fromkeys(head) if v not in bound]
     # Variables that a free variable must differ from are kept in addition to the head's.
-    kept = sorted({v for v in body.variables if v in head or any(kinds[v] == kinds[f] for f in free)})
-    rows = _distinct_matches(body, graph, kept, [sizes[kinds[v]] for v in kept], clause)
+    kept = sorted({v for v in bound if v in head or any(kinds[v] == kinds[f] for f in free)})
+    rows = _distinct_matches(body, graph, kept, [sizes[kinds[v]] for v in kept], clause, given)
     columns = kept
     for variable in free:
         rows = _spread(rows, [kinds[v] == kinds[variable] for v in columns], sizes[kinds[variable]], clause)
@@ -194,7 +212,9 @@ class _Pattern:
     def matches(self, graph: KnowledgeGraph, given: Mapping[int, int]) -> Iterator[np.ndarray]:
         """Yield every match [C, V] with some variables given, in batches."""
         if not self.atoms:
-            yield np.full((1, self.width), matching.UNBOUND, np.int32)
+            row = np.full((1, self.width), matching.UNBOUND, np.int32)
+            row[0, list(given)] = list(given.values())
+            yield row
             return
         plan, index = self.plan(set(given)), graph.derive(_index)
         cursor = matching.start(plan, self.width)
@@ -243,7 +263,7 @@ def _distinct_matches(
     columns: list[int],
     sizes: list[int],
     clause: Clause,
-    given: Mapping[int, int] = MappingProxyType({}),
+    given: Mapping[int, int],
 ) -> np.ndarray:
     """The distinct values [P, len(columns)] of some variables over all matches."""
     packable = np.prod(np.array(sizes, float)) < 2**63

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anykg.rules.clause import Atom, Clause, ClauseError, parse
+from anykg.rules.clause import Atom, Clause, ClauseError, parse, quoted, read
 from clauses import clauses
 
 
@@ -49,9 +49,25 @@ def test_names_are_free() -> None:
     assert parse("=> (E1, C1, E2)").body == ()
 
 
+def test_relations_are_named_in_quotes() -> None:
+    written = read("""(x, "married to", y) & (y, r, z') & (z', 'Bob''s, & => (x)', w) => (x, 'married to', w)""")
+    assert str(written.clause) == "(E1, C1, E3) & (E3, C2, E4) & (E4, C3, E2) => (E1, C1, E2)"
+    assert written.relations == ("married to", None, "Bob's, & => (x)")
+    assert (written.relation_variables, written.entity_variables) == (("r",), ("x", "w", "y", "z'"))
+    assert read("(E2, 'C1', E1) => (E1, C1, E2)").relations == (None, "C1")
+
+
+@given(st.text(min_size=1, max_size=8))
+def test_any_name_can_be_quoted(name: str) -> None:
+    assert read(f"(x, {quoted(name)}, y) => (y, r, x)").relations == (None, name)
+
+
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
+        ("(x, is from, y) => (y, r, x)", "the name of a relation is in quotes: 'is from'"),
+        ("(x, r, 'Paris') => (x, s, x)", "expected a variable for an entity, found 'Paris'"),
+        ("(x, 'r', y) => (y, 's', x)", "expected only variables"),
         ("(E1, C1, E2)", "expected BODY => HEAD"),
         ("(E1, C1) => (E1, C1, E2)", "expected (ENTITY, RELATION, ENTITY), found '(E1, C1)'"),
         ("(E1, C1, E2) (E2, C1, E1) => (E1, C1, E2)", "found '(E1, C1, E2) (E2, C1, E1)'"),

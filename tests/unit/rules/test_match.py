@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from anykg.graph.graph import KnowledgeGraph
 from anykg.rules import match
 from anykg.rules.clause import Clause, ClauseError, parse
+from anykg.rules.kernels import matching
 from anykg.rules.match import groundings, implied, implied_reference, is_implied
 from clauses import clauses
 from graphs import graphs, named, random_graph
@@ -40,6 +41,44 @@ def test_matcher_is_the_definition(clause: Clause, graph: KnowledgeGraph) -> Non
     np.testing.assert_array_equal(implied(clause, graph), expected)
     asked = everything(graph)
     np.testing.assert_array_equal(asked[is_implied(clause, graph, asked)], expected)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    clauses(max_entities=4, max_relations=3, max_atoms=4),
+    graphs(max_entities=5, max_relations=4, min_triplets=2),
+    st.data(),
+)
+def test_fixed_relations_are_those_of_the_definition(
+    clause: Clause, graph: KnowledgeGraph, data: st.DataObject
+) -> None:
+    ids = data.draw(st.permutations(range(graph.num_relations)))
+    kinds = data.draw(st.sets(st.sampled_from(range(clause.num_relations)), min_size=1, max_size=graph.num_relations))
+    fixed = dict(zip(sorted(kinds), ids, strict=False))
+    rows = matching.matches_reference(
+        graph.triplets,
+        np.array(clause.body, np.int64).reshape(-1, 3),
+        clause.num_entities,
+        clause.num_relations,
+        (graph.num_entities, graph.num_relations),
+    )
+    for kind, relation in fixed.items():
+        rows = rows[rows[:, clause.num_entities + kind] == relation]
+    expected = np.unique(rows[:, [0, clause.num_entities, clause.head.tail]].astype(np.int64), axis=0)
+    found = implied(clause, graph, fixed)
+    np.testing.assert_array_equal(found, expected)
+    for triplet in found[:5] if clause.body else ():
+        (one,) = groundings(clause, graph, tuple(triplet.tolist()), 1, fixed)
+        assert all(one.relations[kind] == relation for kind, relation in fixed.items())
+        assert graph.contains(one.facts(clause)).all()
+
+
+def test_groundings_have_the_fixed_relations() -> None:
+    graph = named("Ann knows Bob", "Ann likes Bob", "Ann meets Bob")
+    clause, triplet = parse("(E1, C2, E2) => (E1, C1, E2)"), (0, graph.relations.index("knows"), 1)
+    for other in ("likes", "meets"):
+        found = groundings(clause, graph, triplet, relations={1: graph.relations.index(other)})
+        assert [graph.relations[one.relations[1]] for one in found] == [other]
 
 
 def test_relations_of_parts_apart_differ() -> None:
