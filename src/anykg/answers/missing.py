@@ -12,6 +12,7 @@ its kind has a fact of the relation, there is probably nothing to ask for (`chan
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -202,12 +203,10 @@ def chance_of_answer(graph: KnowledgeGraph, asked: np.ndarray, share: float = MI
 def chance_for_kind(graph: KnowledgeGraph, entities: np.ndarray, relations: np.ndarray) -> np.ndarray:
     """The chance [B] that an entity has a fact of a relation (inverses from R on) at all, by the others of its kind.
 
-    1 if one of them has; otherwise Laplace's 1 / (n + 2) for a kind of n entities, and 1 without a kind. Every entity
-    has a type, so the chance is 1 for the relation that states types.
+    1 if one of them has; otherwise Laplace's 1 / (n + 2) for a kind of n entities, and 1 without a kind.
     """
     have, members = _of_kind(graph, entities, relations)
-    chances = np.where((have == 0) & (members > 0), 1 / (members + 2), 1.0)
-    return np.where(_states_types(graph, relations), 1.0, chances)
+    return np.where((have == 0) & (members > 0), 1 / (members + 2), 1.0)
 
 
 def chance_of_first(graph: KnowledgeGraph, entities: np.ndarray, relations: np.ndarray, share: float) -> np.ndarray:
@@ -221,32 +220,60 @@ def chance_of_first(graph: KnowledgeGraph, entities: np.ndarray, relations: np.n
     have, members = _of_kind(graph, entities, relations)
     part = (have + 0.5) / (members + 1)
     chances = np.minimum(part * share / ((1 - part) * (1 - share)), 1.0)
-    return np.where(_states_types(graph, relations), 1.0, np.where(members > 0, chances, share))
-
-
-def _states_types(graph: KnowledgeGraph, relations: np.ndarray) -> np.ndarray:
-    """Bool [B]: whether a relation states the types of entities."""
-    kind = graph.derive(type_relation)
-    return np.zeros(len(relations), bool) if kind is None else relations == kind
+    return np.where(members > 0, chances, share)
 
 
 def _of_kind(graph: KnowledgeGraph, entities: np.ndarray, relations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """How many entities [B] of the kind of each have a fact of a relation, and how many there are; 0 without a kind."""
-    kinds, (keys, counts) = graph.derive(entity_kinds).of_entity.astype(np.int64), graph.derive(_having)
-    members = np.bincount(kinds[kinds >= 0], minlength=1)
-    mine = kinds[entities]
-    at = find(keys, mine * 2 * graph.num_relations + relations)
-    have = np.where((at >= 0) & (mine >= 0), counts[at] if len(counts) else 0, 0)
-    return have, np.where(mine >= 0, members[np.maximum(mine, 0)], 0)
+    """How many entities [B] of the kind of each have a fact of a relation, and how many there are; 0 without a kind.
+
+    For the relation that states types, kinds are those of the graph without it: entities that lack a type are of the
+    kind of others that take part in the same relations.
+    """
+    have, members = _counted(graph.derive(_having), entities, relations)
+    states_types = graph.derive(type_relation)
+    rows = np.flatnonzero(relations == (-1 if states_types is None else states_types))
+    if len(rows):
+        have[rows], members[rows] = _counted(graph.derive(_having_types), entities[rows], relations[rows])
+    return have, members
 
 
-def _having(graph: KnowledgeGraph) -> tuple[np.ndarray, np.ndarray]:
-    """Sorted keys of kinds and relations, inverses included, and how many entities of the kind have such a fact."""
-    kinds, width = graph.derive(entity_kinds).of_entity.astype(np.int64), 2 * graph.num_relations
+class _Having(NamedTuple):
+    """How many entities of each kind have facts of each relation."""
+
+    kinds: np.ndarray  # int64 [N], -1 without one
+    members: np.ndarray  # int64 [K]
+    width: int
+    """Relations and their inverses."""
+    keys: np.ndarray  # int64, sorted: kind * width + relation
+    counts: np.ndarray  # int64, of each key
+
+
+def _having(graph: KnowledgeGraph) -> _Having:
+    return _counting(graph, graph.derive(entity_kinds).of_entity.astype(np.int64))
+
+
+def _having_types(graph: KnowledgeGraph) -> _Having:
+    untyped = graph.subset(graph.triplets[:, RELATION] != graph.derive(type_relation))
+    return _counting(graph, entity_kinds(untyped).of_entity.astype(np.int64))
+
+
+def _counting(graph: KnowledgeGraph, kinds: np.ndarray) -> _Having:
+    width = 2 * graph.num_relations
     triplets = graph.with_inverses().astype(np.int64)
     entities, relations = np.divmod(distinct(triplets[:, HEAD] * width + triplets[:, RELATION]), max(width, 1))
     of_kind = kinds[entities] >= 0
-    return np.unique(kinds[entities][of_kind] * width + relations[of_kind], return_counts=True)
+    keys, counts = np.unique(kinds[entities][of_kind] * width + relations[of_kind], return_counts=True)
+    return _Having(kinds, np.bincount(kinds[kinds >= 0], minlength=1), width, keys, counts)
+
+
+def _counted(having: _Having, entities: np.ndarray, relations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """For each entity and relation [B], how many entities of its kind have such a fact, and how many there are."""
+    mine = having.kinds[entities]
+    at = find(having.keys, mine * having.width + relations)
+    found = (at >= 0) & (mine >= 0)
+    have = np.zeros(len(entities), np.int64)
+    have[found] = having.counts[at[found]]
+    return have, np.where(mine >= 0, having.members[np.maximum(mine, 0)], 0)
 
 
 def room_for(graph: KnowledgeGraph, facts: np.ndarray, share: float = MISSING) -> np.ndarray:

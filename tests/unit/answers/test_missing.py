@@ -73,10 +73,18 @@ def test_score_states_no_more_than_the_first_answer_gets(asked: KnowledgeGraph) 
         assert row["probability"] <= highest[row["head"]] + 1e-6
 
 
-def test_entities_without_a_type_lack_one() -> None:
-    graph = named("a type person", "b type person", "a knows b", "c knows a", "b knows c")
-    c, kind = np.array([graph.entities.index("c")]), np.array([graph.relations.index("type")])
-    assert chance_for_kind(graph, c, kind)[0] == chance_of_first(graph, c, kind, 0.1)[0] == 1.0
+def test_entities_like_others_with_a_type_lack_one() -> None:
+    people = [
+        line for i in range(30) for line in (f"p{i} type person", f"p{i} knows p{(i + 1) % 33}", f"p{i} at s{i % 9}")
+    ]
+    graph = named(*people, "p30 knows p31", "p31 knows p32", "p32 knows p0", "p30 at s0", "p31 at s1", "p32 at s2")
+    asked = np.array([graph.entities.index(name) for name in ("p31", "s3")])
+    kind = np.full(2, graph.relations.index("type"))
+    assert chance_for_kind(graph, asked, kind)[0] == 1.0
+    assert chance_for_kind(graph, asked, kind)[1] < 0.1, "no place has a type"
+    chances = chance_of_first(graph, asked, kind, 0.1)
+    assert chances[0] > 0.8
+    assert chances[1] < 0.01
 
 
 def test_the_chance_of_a_first_fact_is_what_hiding_facts_gives() -> None:
