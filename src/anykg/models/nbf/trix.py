@@ -37,8 +37,7 @@ from anykg.models.nbf.queries import BellmanFordPredictor, Targets, at_least_one
 from anykg.models.nbf.reference import Factors, Queries, RelationUpdate
 from anykg.models.nbf.relation_graph import entity_graph, relation_graph
 from anykg.models.nbf.relation_step import meeting_counts, relation_messages, relation_update
-from anykg.models.nbf.ultra import EntityNetwork, RelationalNetwork, RelationNetwork
-from anykg.models.recipe import Recipe
+from anykg.models.nbf.ultra import EntityNetwork, RelationalNetwork, RelationNetwork, Ultra
 
 
 @dataclass(frozen=True)
@@ -255,18 +254,7 @@ class TRIX(BellmanFordPredictor):
 
     Config = TRIXConfig
     config: TRIXConfig
-    recipe = Recipe(
-        epochs=10,
-        batch_size=16,
-        lr=5e-4,
-        weight_decay=1e-2,
-        optimizer="adamw",
-        negative_entities=256,
-        sides="halves",
-        strict=True,
-        loss="softmax",
-        relation_every=4,
-    )
+    recipe = replace(Ultra.recipe, loss="softmax", relation_every=4)
     symmetry = Symmetry.EXACT
 
     def __init__(self, config: TRIXConfig = TRIXConfig()) -> None:  # noqa: B008 - frozen
