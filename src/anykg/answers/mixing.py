@@ -24,7 +24,7 @@ from anykg.progress import Progress, ignore
 from anykg.seeds import torch_generator
 
 BEST, DRAWN = 32, 128
-"""Candidates of a question: the best so many of every component, and so many drawn from all others."""
+"""Candidates per question: the top BEST of each component and DRAWN sampled uniformly from the rest."""
 SCORES_AT_ONCE = 1 << 22
 STRENGTHS = (1.0, 5.0, 25.0)
 """Shrinkages of the corrections that are tried, as questions' worth of prior."""

@@ -44,7 +44,7 @@ WALKS = 100
 GROUPS, JUDGES = 5, 3
 """Groups of folds that are judged together, and networks that judge one; their log-odds are averaged."""
 TRUE_TO_FALSE = 3
-"""Upper bound on the true facts that are learnt from, for each false one; they are at hand."""
+"""Maximum number of true facts per corrupted fact in the training data."""
 STEPS = 3
 """Steps of a fold: fit ComplEx, mine rules, compute features."""
 

@@ -40,8 +40,8 @@ def results_page(results: Path) -> str:
         "# Results",
         "",
         "Made by `anykg reproduce report` from the figures in `results/`; edits are lost. Every number of the paper's",
-        "tables is beside ours in the tables linked here. What stands for each statement and table of the paper is in",
-        "[paper.md](paper.md).",
+        "tables is beside ours in the tables linked here. [paper.md](paper.md) maps each statement and table of the",
+        "paper to code and tests.",
         *_counts(found),
         *_impossible(),
         *_statistics(results),
@@ -75,7 +75,7 @@ def _counts(found: dict[str, list[Figure]]) -> list[str]:
     lines += _squares(load_experiment("wikitopics"), found["wikitopics"])
     lines += [
         "",
-        "Table 8 prints means over three graphs; YAGO3-10 is not at hand. By graph, of 32:",
+        "Table 8 prints means over three graphs; YAGO3-10 is not available. By graph, of 32:",
         "",
     ]
     by_graph = [f.model for f in found["large"] if f.column in LARGE and f.ours is not None]
@@ -135,7 +135,7 @@ def _statistics(results: Path) -> list[str]:
     absent = [row["graph"] for row in statistics_table.published() if row["graph"] not in counted]
     lines += [
         "",
-        f"Counted: {len(counted)} graphs." + (f" Not here to be counted: {', '.join(absent)}." if absent else ""),
+        f"Counted: {len(counted)} graphs." + (f" Not available: {', '.join(absent)}." if absent else ""),
     ]
     wrong = statistics_table.differences(results)
     return [*lines, *(["", "Not as the paper says:", "", *(f"- {line}" for line in wrong)] if wrong else [])]

@@ -29,7 +29,7 @@ from anykg.graph.push import Facts, induced, push
 TOTAL = 2**50
 """All mass; half of it starts at the entities of a question, half at the facts of the relations asked about."""
 KEPT = 5
-"""An entity keeps one part in so many of its mass."""
+"""An entity keeps 1 / KEPT of its mass and passes on the rest."""
 ROUNDS = 8
 """Times the least mass that is passed along a fact is lowered until the budget is used."""
 LOWERED = 4
@@ -207,7 +207,7 @@ def _facts_between(
 
 
 def _by_mass(entities: np.ndarray, mass: np.ndarray, most: int) -> np.ndarray:
-    """The entities with the most mass, at most so many, by falling mass, ties by id."""
+    """The entities with the most mass, at most `most`, in descending order of mass; ties by id."""
     if len(entities) > most:
         bound = np.partition(mass, len(mass) - most)[len(mass) - most]
         above = np.flatnonzero(mass > bound)

@@ -33,7 +33,7 @@ class Similar(NamedTuple):
 
 
 def similar_names(graph: KnowledgeGraph) -> list[Similar]:
-    """Names that may be typos, relations first, then by how frequent what they resemble is."""
+    """Possible typos: relations first, then by frequency of the similar name."""
     relations = np.bincount(graph.triplets[:, RELATION], minlength=graph.num_relations)
     entities = np.bincount(graph.triplets[:, [HEAD, TAIL]].ravel(), minlength=graph.num_entities)
     found: list[Similar] = []

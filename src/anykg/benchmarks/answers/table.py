@@ -44,8 +44,8 @@ def markdown(cells: list[Cell], limit: int) -> str:
         f"Made by `anykg reproduce {NAME}`: test figures in percent on at most {limit:,} test facts of each graph, "
         "both ends, all entities ranked, known facts filtered. `fit` and PyKEEN had the minutes named, on the same "
         f"machine. The training facts of graphs with a star ({', '.join(TRAINED_ON)}) were among those of the network, "
-        "so their zero-shot figures are not truly zero-shot. Of art and award, 18 and 21% of the facts in the graph "
-        "were (in wd50k), and none of the test facts. Empty cells were not measured.",
+        "so their zero-shot figures are not truly zero-shot. 18% of art's and 21% of award's observed facts are also "
+        "in wd50k, a training graph; no test fact is. Empty cells were not measured.",
     ]
     predicted = [cell for cell in cells if cell["system"] not in USES]
     graphs = sorted(dict.fromkeys(cell["graph"] for cell in predicted), key=_position)

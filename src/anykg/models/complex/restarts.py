@@ -108,7 +108,7 @@ def settings_for(graph: KnowledgeGraph, seconds: float, seed: int = 0) -> Settin
 
 
 def _ranks(entities: int) -> list[int]:
-    """Ranks that come into question, falling."""
+    """Candidate ranks, largest first."""
     small = [rank for rank in RANKS if _bytes(entities, rank) <= MOST_BYTES] or [RANKS[-1]]
     return [rank for rank in small if rank >= 100] or small[:1]
 

@@ -1,8 +1,9 @@
 """The arithmetic of ComplEx: complex vectors stored as real ones, a training step, and the batches it takes.
 
 A complex vector of rank K is a row [2K], real parts first. Score of (h, r, t): Re<h, r, conj(t)> = <h * r, t>, so that
-a query is the row q = h * r and the scores of all tails are one matrix product. Every fact is also told from its tail
-under the relation r + R. Facts that share a query (h, r) share its row of scores: their softmax is computed once.
+a query is the row q = h * r and the scores of all tails are one matrix product. Each fact also gives a query from its
+tail, under the inverse relation r + R. Facts that share a query (h, r) share its row of scores: their softmax is
+computed once.
 
 The gradient is written out instead of traced: apart from the scores [B, N] of one block of queries nothing is as large
 as batch times entities, and rows are updated in place.
