@@ -1,7 +1,7 @@
 """Results of the public API: plain objects with one JSON shape.
 
 Every result has `to_dict()`, `to_polars()`, `to_pandas()`, a readable `repr` and `_repr_html_` for notebooks. The
-dictionary is what `--format json` prints, for every command:
+dictionary is what `--format json` prints, for every command but some of `anykg data`:
 
 ```json
 {

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 import typer
 
-from anykg.cli.output import TextFormat, say
+from anykg.cli.output import TextFormat, say, write_result
 
 app = typer.Typer(
     invoke_without_command=True,
@@ -31,38 +30,9 @@ def list_cache(
 ) -> None:
     if context.invoked_subcommand is not None:
         return
-    from datetime import UTC, datetime
+    from anykg.answers.cached import cached_files
 
-    from rich.console import Console
-    from rich.table import Column, Table
-    from rich.text import Text
-
-    from anykg.io.cache import entries, folder, limit
-    from anykg.printable import printable
-
-    copies = entries()
-    total = sum(entry.size for entry in copies)
-    used = [datetime.fromtimestamp(entry.used, UTC).isoformat(timespec="seconds") for entry in copies]
-    if format is TextFormat.JSON:
-        rows = [
-            {
-                "source": entry.source,
-                "facts": entry.triplets,
-                "bytes": entry.size,
-                "used": when,
-                "file": entry.path.name,
-            }
-            for entry, when in zip(copies, used, strict=True)
-        ]
-        typer.echo(json.dumps({"folder": str(folder()), "bytes": total, "limit": limit(), "graphs": rows}))
-        return
-    if copies:
-        columns = [Column(name, justify="right") for name in ("facts", "MB")]
-        table = Table(Column("source", overflow="fold"), *columns, Column("last used", no_wrap=True))
-        for entry, when in zip(copies, used, strict=True):
-            table.add_row(Text(printable(entry.source)), f"{entry.triplets:,}", f"{entry.size / 1e6:,.1f}", when)
-        Console(highlight=False).print(table)
-    say(f"{len(copies):,} files, {total / 1e6:,.1f} MB of at most {limit() / 1e6:,.0f} MB in {folder()}")
+    write_result(cached_files(), "json" if format is TextFormat.JSON else None)
 
 
 @app.command()

@@ -1,5 +1,6 @@
 """Packed graphs: the same graph, opened without reading it; damage is found; copies of large files are kept."""
 
+import json
 import multiprocessing
 import os
 import subprocess
@@ -227,4 +228,6 @@ def test_commands(source: Path) -> None:
     assert "Packed 2 facts, 3 entities" in run("data", "pack", str(source), "-o", str(target))
     assert "sections are as they were written" in run("data", "verify", str(target))
     assert "0 files" in run("cache")
+    listed = json.loads(run("cache", "--format", "json"))
+    assert (listed["command"], listed["rows"], listed["summary"]["bytes"]) == ("cache", [], 0)
     assert "Removed 0 files" in run("cache", "clear")
