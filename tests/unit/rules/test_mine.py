@@ -151,7 +151,7 @@ def test_every_implied_fact_is_a_grounding() -> None:
 def test_groundings_have_names() -> None:
     graph = named("a wed b", "b in x", "a in x", "c wed d", "d in y", "c in y")
     best = best_groundings(graph, 2, min_support=2)
-    assert "(E1, wed, E3) & (E3, in, E2) => (E1, in, E2)" in [rule.text(graph) for rule in best]
+    assert "(E1, 'wed', E3) & (E3, 'in', E2) => (E1, 'in', E2)" in [rule.text(graph) for rule in best]
 
 
 def test_empty_and_wrong_input() -> None:
