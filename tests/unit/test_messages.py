@@ -19,8 +19,6 @@ EXCEPTIONS = {
     "errors.py": "SettingError.as_option",
     "answers/check.py": "names the Python argument as well",
     "answers/complete.py": "names the Python argument as well",
-    "answers/fit.py": "the fit of a folder continues on the command line",
-    "rules/mine.py": "the length is an option of `anykg rules mine`",
 }
 
 

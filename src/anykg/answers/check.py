@@ -42,6 +42,8 @@ from anykg.progress import Progress, ignore
 FACTS = {"node": 500, "relation": 100}
 """Facts to hide by default: a question about a relation costs most models a pass for each relation."""
 MEASURES = ("mrr", *(f"hits@{k}" for k in HITS))
+BRIEF = 50
+"""A check of fewer facts, where more could be hidden, is not kept for probabilities."""
 FEW_FACTS = 200
 """Number of hidden facts below which the figures are uncertain."""
 DOMINANT = 0.5
@@ -135,7 +137,7 @@ def check(
     path = calibration_cache.path_of(loaded, scorer, task, budget)
     kept = None if own else calibration_cache.load(path)
     better_kept = facts is not None and kept is not None and kept.answers > curve.answers
-    brief = facts is not None and facts < min(FEW_FACTS, len(loaded) // 20)
+    brief = facts is not None and facts < min(BRIEF, len(loaded) // 20)
     if not (brief or better_kept or own or differing):
         calibration_cache.save(curve, path, loaded)
     everything = np.ones(len(found.ranks), bool)

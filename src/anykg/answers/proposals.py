@@ -56,8 +56,6 @@ QUESTIONS, ANSWERS = 1000, 200
 """Questions asked to learn from, and answers to each."""
 STRENGTH = 10.0
 """Shrinkage of the effects of relations."""
-ADDED = 8
-"""Features besides those of a calibration."""
 FEWEST = 10
 """Minimum number of hidden facts among the answers to learn from."""
 SUREST = 32

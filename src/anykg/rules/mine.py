@@ -23,7 +23,7 @@ import numba
 import numpy as np
 import psutil
 
-from anykg.errors import ConfigError, DataError
+from anykg.errors import DataError, SettingError
 from anykg.graph.graph import KnowledgeGraph
 from anykg.progress import Progress
 from anykg.rules.checkpoint import Checkpoint
@@ -112,7 +112,7 @@ def mine(
     in the file `checkpoint` while mining, which resumes from there if it was interrupted; it is removed at the end.
     """
     if not 1 <= length <= LONGEST:
-        raise ConfigError(f"--length: expected 1 to {LONGEST}, found {length}.")
+        raise SettingError("length", f"expected 1 to {LONGEST}, found {length}")
     refuse_too_large(graph, length)
     all_shapes = shapes(length)
     heads = np.unique(graph.triplets[:, 0]).astype(np.int64)

@@ -91,10 +91,7 @@ def test_lists_say_how_many_known_answers_they_leave_out() -> None:
     questions = [("?", "likes", "carl"), ("ben", "likes", "?"), ("anna", "?", "carl")]
     many = predict(GRAPH, model=ByName(), questions=questions)
     assert [part["count"] for part in many.summary()["known_left_out"]] == [2, 0, 1]
-    assert (
-        repr(many).splitlines()[-1]
-        == "3 known answers are left out, in 2 of 3 lists; known=True includes them."
-    )
+    assert repr(many).splitlines()[-1] == "3 known answers are left out, in 2 of 3 lists; known=True includes them."
     assert many.of_question(3).summary()["known_left_out"] == 1
     assert "left out" not in repr(predict(GRAPH, model=ByName(), head="ben", relation="likes"))
 

@@ -157,7 +157,7 @@ def test_groundings_have_names() -> None:
 def test_empty_and_wrong_input() -> None:
     empty = random_graph(3, 2, 4).subset(np.zeros(0, int))
     assert all(m.support == 0 for m in mine(empty, length=2))
-    with pytest.raises(ConfigError, match="--length: expected 1 to 3, found 4"):
+    with pytest.raises(ConfigError, match="length: expected 1 to 3, found 4"):
         mine(empty, length=4)
 
 
