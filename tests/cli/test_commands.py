@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from anykg.cli import main
-from anykg.cli.main import app, message_of
+from anykg.cli.main import app, message_of, run
 from anykg.errors import InputError
 from anykg.io.catalog import find, get_dataset
 
@@ -227,3 +227,15 @@ def test_only_the_named_command_is_prepared() -> None:
     for arguments in ([], ["--help"], ["predct"]):
         assert main._only_named(main.app, arguments) is main.app, "help and suggestions need all of them"
     assert len(main.app.registered_commands) > 10
+
+
+def test_ctrl_c_is_answered_in_any_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("anykg.answers.check.check", stop)
+    monkeypatch.setattr("sys.argv", ["anykg", "check", "atlas"])
+    with pytest.raises(SystemExit) as stopped:
+        run()
+    assert stopped.value.code == 130
+    assert "Interrupted." in capsys.readouterr().err

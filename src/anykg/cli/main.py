@@ -115,6 +115,10 @@ def run() -> None:
     except (KeyboardInterrupt, Interrupted) as stop:
         _complain(as_typed(str(stop)) or "Interrupted.")
         sys.exit(130)
+    except SystemExit as stop:
+        if stop.code == 130:  # typer turns KeyboardInterrupt into a silent exit
+            _complain("Interrupted.")
+        raise
     except BrokenPipeError:  # the reader, such as `head`, closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
