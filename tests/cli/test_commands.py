@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from anykg.cli import main
-from anykg.cli.main import app, message_of, run
+from anykg.cli.main import app, message_of
 from anykg.errors import InputError
 from anykg.io.catalog import find, get_dataset
 
@@ -236,6 +236,6 @@ def test_ctrl_c_is_answered_in_any_command(monkeypatch: pytest.MonkeyPatch, caps
     monkeypatch.setattr("anykg.answers.check.check", stop)
     monkeypatch.setattr("sys.argv", ["anykg", "check", "atlas"])
     with pytest.raises(SystemExit) as stopped:
-        run()
+        main.run()
     assert stopped.value.code == 130
     assert "Interrupted." in capsys.readouterr().err
