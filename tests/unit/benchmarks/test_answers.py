@@ -49,7 +49,7 @@ def test_finished_cells_are_not_run_again(tmp_path: Path, monkeypatch: pytest.Mo
         run.run(["staff-like"], [2.0, 1.0], systems, results=tmp_path, limit=10, tell=messages.append)
     # zero-shot does not depend on the minutes, and PyKEEN is trained once for all of them
     assert ran == [("zero-shot", [0.0]), ("fit", [2.0]), ("pykeen-rotate", [1.0, 2.0]), ("fit", [1.0])]
-    monkeypatch.setattr(run, "_digest", lambda: "other weights")
+    monkeypatch.setattr(run, "network_digest", lambda: "other weights")
     run.run(["staff-like"], [2.0], ["fit", "pykeen-rotate"], results=tmp_path, limit=10)
     assert ran[4:] == [("fit", [2.0])], "PyKEEN does not depend on the weights of the network"
     assert len(read_cells(tmp_path / run.NAME / run.CELLS_FILE)) == 5, "a cell of other weights is replaced"

@@ -98,11 +98,12 @@ def _keys(graphs: Sequence[str] | None, minutes: Sequence[float], systems: Seque
 
 def _weights_of(system: str) -> Cell:
     """The digest of the network's weights, for systems that use it."""
-    return {} if system in WITHOUT_NETWORK else {"weights": _digest()}
+    return {} if system in WITHOUT_NETWORK else {"weights": network_digest()}
 
 
 @cache
-def _digest() -> str:
+def network_digest() -> str:
+    """The digest of the shipped network's weights, as it is kept in cells."""
     return digest_of(load_model(FOUNDATION))[:16]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from anykg.atomic import write_text
 from anykg.benchmarks.answers.links import FIT, GRAPHS, LIMIT, TRAINED_ON, ZERO_SHOT
 from anykg.benchmarks.answers.probabilities import FEWEST
-from anykg.benchmarks.answers.run import CELLS_FILE, NAME, USES
+from anykg.benchmarks.answers.run import CELLS_FILE, NAME, USES, network_digest
 from anykg.benchmarks.cells import Cell, read_cells
 from anykg.benchmarks.pykeen_baselines import NAMES as BASELINES
 
@@ -47,6 +47,7 @@ def markdown(cells: list[Cell], limit: int) -> str:
         "so their zero-shot figures are not truly zero-shot. 18% of art's and 21% of award's observed facts are also "
         "in wd50k, a training graph; no test fact is. Empty cells were not measured.",
     ]
+    lines += _earlier_weights(cells)
     predicted = [cell for cell in cells if cell["system"] not in USES]
     graphs = sorted(dict.fromkeys(cell["graph"] for cell in predicted), key=_position)
     for minutes in sorted({cell["minutes"] for cell in predicted if cell["minutes"]}):
@@ -65,6 +66,20 @@ def markdown(cells: list[Cell], limit: int) -> str:
         mine = [cell for cell in cells if cell["system"] == name]
         lines += use.lines(mine) if mine else []
     return "\n".join(lines) + "\n"
+
+
+def _earlier_weights(cells: list[Cell]) -> list[str]:
+    """Which cells were measured with other weights than the network is shipped with now."""
+    earlier = [cell for cell in cells if cell.get("weights", network_digest()) != network_digest()]
+    if not earlier:
+        return []
+    systems = ", ".join(f"`{name}`" for name in dict.fromkeys(cell["system"] for cell in earlier))
+    now = sum("weights" in cell for cell in cells) - len(earlier)
+    return [
+        "",
+        f"The network has been trained further since: {len(earlier)} cells ({systems}) were measured with its "
+        f"earlier weights, {now} with those it has now.",
+    ]
 
 
 def _position(graph: str) -> int:
