@@ -142,15 +142,15 @@ def judged(
     names = list(graph.relations)
     answers = known.probabilities(evidence, names)
     nothing_known = np.isnan(start) & ~mirrored(graph, best.triplets)
-    begins = first_rows(evidence.questions)
-    sizes = np.diff(np.append(begins, len(answers)))
-    of_questions = np.where(np.isnan(start[begins]), 0.5, start[begins])
-    open_ended = begins[nothing_known[begins]]
-    if len(open_ended):  # only if heads are given
-        entities = np.where(columns == TAIL, best.triplets[:, HEAD], best.triplets[:, TAIL])[open_ended]
-        chances = chance_of_first(graph, entities, evidence.groups[open_ended], share)
-        of_questions[nothing_known[begins]] = chances
-    values = answers * np.repeat(known.present(evidence, of_questions), sizes)
+    values = np.full(len(answers), np.nan)
+    if found is None or nothing_known.any():  # the regression has not seen entities without such a fact
+        begins = first_rows(evidence.questions)
+        chances = np.where(np.isnan(start[begins]), 0.5, start[begins])
+        first = nothing_known[begins]
+        entities = np.where(columns == TAIL, best.triplets[:, HEAD], best.triplets[:, TAIL])[begins[first]]
+        chances[first] = chance_of_first(graph, entities, evidence.groups[begins[first]], share)
+        sizes = np.diff(np.append(begins, len(answers)))
+        values = answers * np.repeat(known.present(evidence, chances), sizes)
     if found is not None:
         learnt = falling(found(_features(best, evidence, answers, start, end), evidence.groups, names), best.questions)
         values = np.where(nothing_known, values, learnt)
