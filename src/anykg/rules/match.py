@@ -177,7 +177,7 @@ def _implied_at_once(clause: Clause, graph: KnowledgeGraph, given: Mapping[int, 
     return triplets[np.lexsort(triplets.T[::-1])]
 
 
-def implied_reference(clause: Clause, graph: KnowledgeGraph) -> np.ndarray:
+def implied_reference(clause: Clause, graph: KnowledgeGraph, relations: Mapping[int, int] = ANY) -> np.ndarray:
     """`implied` by definition: tries every assignment of every variable."""
     matches = matching.matches_reference(
         graph.triplets,
@@ -186,6 +186,8 @@ def implied_reference(clause: Clause, graph: KnowledgeGraph) -> np.ndarray:
         clause.num_relations,
         (graph.num_entities, graph.num_relations),
     )
+    for variable, relation in _given(clause, relations).items():
+        matches = matches[matches[:, variable] == relation]
     return np.unique(matches[:, list(_head_variables(clause))].astype(np.int64), axis=0)
 
 
