@@ -200,7 +200,9 @@ def test_names_cannot_steer_the_terminal() -> None:
 
 def test_settings_are_values_or_text(tmp_path: Path) -> None:
     graph = random_graph(25, 3, 160)
+    before = torch.get_rng_state()
     trained = anykg.train("gin", graph, out=tmp_path / "run", epochs="1", lr=1, width=4)
+    assert torch.equal(torch.get_rng_state(), before), "the caller's random numbers are left alone"
     assert trained.to_polars()["epoch"].to_list() == [1]
     assert anykg.predict(graph, head="e1", relation="r1", model=trained.folder).model == str(tmp_path / "run")
     with pytest.raises(SettingError, match="epoch: there is no such setting; did you mean epochs") as caught:

@@ -185,3 +185,17 @@ def test_a_fact_is_compared_with_unknown_ones_of_its_kind_and_not_with_itself() 
         assert better == pytest.approx(np.log1p(float((scores[1:] > scores[0]).sum())))
     known = _among_their_kind(graph.union(graph.with_triplets(false[:1])), kinds, model, encoded, false[:1])
     assert np.allclose(known[:, 0], found[:, len(graph.triplets[::5])]), "known or not, it is the same"
+
+
+def test_folds_are_kept_until_the_result_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(plausibility, "_judged", stop)
+        with pytest.raises(KeyboardInterrupt):
+            audit(staff(), epochs=1, folds=2)
+    monkeypatch.setattr(plausibility, "fit_complex", None)  # nothing is fitted again
+    assert audit(staff(), epochs=1, folds=2).doubtful >= 0

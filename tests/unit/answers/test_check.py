@@ -15,7 +15,7 @@ import anykg
 from anykg.answers import calibration_cache, training_data
 from anykg.answers.calibrated import calibration_of
 from anykg.answers.calibration import Calibration, Evidence, expected_calibration_error, fit
-from anykg.answers.check import check
+from anykg.answers.check import BRIEF, check
 from anykg.answers.hidden import ask_back, hide
 from anykg.answers.missing import MISSING, chance_hidden, missing_share
 from anykg.answers.predict import predict
@@ -343,6 +343,16 @@ def test_the_most_reliable_rule_tells_how_much_is_missing(lost: float) -> None:
 
 def test_without_a_reliable_rule_a_tenth_is_taken_to_be_missing() -> None:
     assert missing_share(random_graph(60, 3, 400)) == MISSING
+
+
+def test_a_very_short_check_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = random_graph(300, 3, 2000)
+    saved: list[int] = []
+    monkeypatch.setattr("anykg.answers.calibration_cache.save", lambda curve, *_: saved.append(curve.answers))
+    anykg.check(graph, model="popularity", facts=BRIEF - 1, floors=False)
+    assert not saved
+    anykg.check(graph, model="popularity", facts=BRIEF, floors=False)
+    assert len(saved) == 1
 
 
 def test_a_scored_fact_has_the_probability_it_has_as_an_answer() -> None:

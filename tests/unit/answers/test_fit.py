@@ -246,6 +246,17 @@ def test_the_table_shows_what_answers_without_fitting(monkeypatch: pytest.Monkey
     assert "weight" not in rows["anykg-base+rules"]
 
 
+def test_only_its_own_folder_is_cleared(tmp_path: Path) -> None:
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "parts" / "mine.txt").write_text("a file of the user's")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(components, "FITTED", ())
+        fit(GRAPH, minutes=0.01, out=tmp_path, model=foundation())
+    assert (tmp_path / "parts" / "mine.txt").exists()
+    assert (tmp_path / "model.json").exists()
+    assert not (tmp_path / FOLDER).exists()
+
+
 def test_a_finished_fit_is_not_repeated(made: tuple[Mixture, Path]) -> None:
     mixture, folder = made
     told: list[str] = []

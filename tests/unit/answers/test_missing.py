@@ -7,6 +7,7 @@ import pytest
 
 import anykg
 from anykg.answers.missing import chance_for_kind, chance_of_answer, chance_of_first, room_for
+from anykg.errors import SettingError
 from anykg.graph.graph import KnowledgeGraph
 from graphs import named
 
@@ -85,6 +86,18 @@ def test_entities_like_others_with_a_type_lack_one() -> None:
     chances = chance_of_first(graph, asked, kind, 0.1)
     assert chances[0] > 0.8
     assert chances[1] < 0.01
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0, -0.1])
+def test_all_commands_refuse_the_same_shares(asked: KnowledgeGraph, share: float) -> None:
+    for command in (anykg.check, anykg.fit, anykg.complete):
+        with pytest.raises(SettingError, match="missing: expected more than 0 and less than 1"):
+            command(asked, missing=share)
+
+
+def test_candidates_are_refused_for_a_whole_fact(asked: KnowledgeGraph) -> None:
+    with pytest.raises(SettingError, match="candidates: limits the answers to a question"):
+        anykg.predict(asked, head="p3", relation="lies_in", tail="w3", candidates=["w3"])
 
 
 def test_the_chance_of_a_first_fact_is_what_hiding_facts_gives() -> None:

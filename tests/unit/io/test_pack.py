@@ -196,6 +196,15 @@ def test_the_cache_is_bounded(source: Path, monkeypatch: pytest.MonkeyPatch) -> 
         as_graph(source)
 
 
+def test_a_file_in_use_is_not_evicted(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    as_graph(source)
+    as_graph(source, drop="r")
+    _, other = cache.entries()
+    monkeypatch.setenv(cache.LIMIT, "0")
+    cache.evict(keep=other.path)
+    assert [entry.path for entry in cache.entries()] == [other.path]
+
+
 def test_a_cache_that_cannot_be_written_is_no_error(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     blocked = source.with_name("blocked")
     blocked.write_text("a file where a folder is expected")
