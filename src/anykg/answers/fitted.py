@@ -28,6 +28,10 @@ def differing_facts(model: LinkPredictor, graph: KnowledgeGraph) -> int:
     """In how many facts a graph differs from the one that a model was made for by `fit`; 0 for other models."""
     if not isinstance(model, Mixture) or not model.config.sketch or fitted_to(model, graph):
         return 0
+    return graph.derive(_differing, model)
+
+
+def _differing(graph: KnowledgeGraph, model: Mixture) -> int:
     fitted = Sketch(model.config.facts, model.graph_sketch.cpu().numpy().view(np.uint64))
     return difference(graph.derive(sketch_of), fitted)
 
