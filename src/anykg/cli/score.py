@@ -13,9 +13,9 @@ from anykg.cli.reading import Reading, takes_reading
 EXAMPLES = """
 Score given facts and rank both ends of each among all entities.
 
-After `anykg check`, or with --calibrated, each fact has a probability too. Facts that the graph has are hidden while they
-are scored, so that they do not prove themselves. Facts with unknown names are skipped and listed by line. Scores of
-different facts do not compare; probabilities do.
+After `anykg check`, or with --calibrated, each fact has a probability too. Facts that the graph has are hidden while
+they are scored, so that they do not prove themselves. Facts with unknown names are skipped and listed by line. Scores
+of different facts do not compare; probabilities do.
 
 Examples:
 
