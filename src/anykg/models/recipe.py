@@ -23,6 +23,9 @@ class Recipe:
     relation, as many as such targets and negatives would be. The latter needs loss = bce."""
     batch_nodes: int = 0
     """Upper bound on entities x targets per step, so that large graphs have smaller batches; 0 sets no bound."""
+    part_facts: int = 0
+    """Learn from a part of each graph that has more facts than this: those around an entity, drawn anew every epoch.
+    Steps over large graphs then cost less and can have more targets; 0 uses whole graphs. Needs targets = all."""
     mixture: Literal["size", "sqrt", "even"] = "size"
     """How often each of several graphs is sampled: by its targets, by their square root, or all equally."""
     pieces: int = 1
@@ -92,6 +95,7 @@ class Recipe:
         least = {"epochs": 0, "steps_per_epoch": 0, "batch_size": 0, "lr": 0, "weight_decay": 0, "gradient_norm": 0}
         least |= {
             "batch_nodes": 0,
+            "part_facts": 0,
             "negative_entities": 0,
             "negative_relations": 0,
             "validation_limit": 0,
@@ -109,6 +113,8 @@ class Recipe:
             raise SettingError("hide_pairs", f"expected 0 to 1, found {self.hide_pairs}")
         if not 0 <= self.hide < 1:
             raise SettingError("hide", f"expected 0 or more and less than 1, found {self.hide}")
+        if self.part_facts and self.targets != "all":
+            raise SettingError("part_facts", f"expected 0 with targets {self.targets}, found {self.part_facts}")
         if self.batches == "relation" and self.loss != "bce":
             raise SettingError("batches", f"relation needs loss bce, which compares no rows, found {self.loss}")
         if self.negative_entities + self.negative_relations == 0:

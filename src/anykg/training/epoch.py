@@ -12,11 +12,12 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from anykg.graph.graph import KnowledgeGraph
+from anykg.graph.graph import HEAD, TAIL, KnowledgeGraph
+from anykg.graph.neighbourhood import neighbourhood
 from anykg.graph.split import hold_out
 from anykg.models.recipe import Recipe
 from anykg.seeds import generator
-from anykg.training.negatives import HEAD, asked_column, corrupt
+from anykg.training.negatives import asked_column, corrupt
 from anykg.training.spanning import resplit
 
 
@@ -59,7 +60,8 @@ def message_graph(graph: KnowledgeGraph, recipe: Recipe, seed: int) -> Knowledge
 
 def draw_epoch(graphs: Sequence[KnowledgeGraph], recipe: Recipe, seed: int, epoch: int) -> list[Draw]:
     """The batches of an epoch in order, each drawn when called."""
-    by_graph = [_draws(graph, recipe, seed, epoch, index) for index, graph in enumerate(graphs)]
+    parts = [_part(graph, recipe, seed, epoch, index) for index, graph in enumerate(graphs)]
+    by_graph = [_draws(part, recipe, seed, epoch, index) for index, part in enumerate(parts)]
     rng = generator(seed, "order", epoch)
     if recipe.mixture == "size":
         draws = [draw for part in by_graph for draw in part]
@@ -98,6 +100,14 @@ def _mixed(
         result.append(part[turns[index] % len(part)])  # a small graph may be used more than once
         turns[index] += 1
     return result
+
+
+def _part(graph: KnowledgeGraph, recipe: Recipe, seed: int, epoch: int, index: int) -> KnowledgeGraph:
+    """The graph of an epoch: all of it, or what is around an entity of a fact drawn at random."""
+    if not 0 < recipe.part_facts < len(graph):
+        return graph
+    fact = graph.triplets[generator(seed, "part", epoch, index).integers(len(graph))]
+    return neighbourhood(graph, fact[[HEAD, TAIL]], (), recipe.part_facts).graph
 
 
 def _draws(graph: KnowledgeGraph, recipe: Recipe, seed: int, epoch: int, index: int) -> list[Draw]:
