@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from anykg.errors import SettingError
 from anykg.models.recipe import Recipe
 from anykg.training.epoch import draw_epoch, facts_between
 from graphs import random_graph
@@ -43,6 +44,27 @@ def test_large_graphs_have_smaller_batches() -> None:
     sizes = {(d.graph.num_entities, len(d.rows)) for d in (draw() for draw in draw_epoch(GRAPHS, recipe, 0, 0))}
     assert max(size for nodes, size in sizes if nodes == 30) == 3
     assert max(size for nodes, size in sizes if nodes == 60) == 1
+
+
+def test_large_graphs_are_learned_from_in_parts() -> None:
+    """Parts are drawn anew every epoch, hold all facts between their entities, and keep the relations' ids."""
+    recipe = replace(RECIPE, part_facts=150, steps_per_epoch=0)
+    large, small = (random_graph(200, 3, 600, 0), GRAPHS[1])
+    by_epoch = [[draw().graph for draw in draw_epoch([large, small], recipe, 0, epoch)] for epoch in (0, 0, 1)]
+    first, again, other = ([graph for graph in graphs if graph.num_relations == 3] for graphs in by_epoch)
+    assert sum(graph is small for graph in by_epoch[0]) == -(-len(small) // 4)
+    assert len({id(graph) for graph in first}) == 1  # one part in an epoch
+    assert first[0].digest == again[0].digest != other[0].digest
+    part = first[0]
+    assert 75 <= len(part) <= 150
+    names = set(part.entities)
+    between = [row for row in large.to_polars().rows() if row[0] in names and row[2] in names]
+    assert sorted(part.to_polars().rows()) == sorted(between)
+
+
+def test_parts_need_all_facts_as_targets() -> None:
+    with pytest.raises(SettingError, match="part_facts.*expected 0 with targets held-out, found 9"):
+        Recipe(part_facts=9, targets="held-out", target_share=0.5)
 
 
 def test_batches_of_one_corrupt_both_sides() -> None:
