@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from anykg.answers.hidden import hide_together
+from anykg.answers.hiding.recovery import hide_together
 from anykg.evaluation.ranks import Ties
 from anykg.evaluation.reading import encode, rank_facts
 from anykg.graph import neighbourhood

@@ -16,11 +16,11 @@ import sys
 import numpy as np
 from scipy.stats import rankdata
 
+from anykg.answers.calibrating.missing import MISSING, missing_share
 from anykg.answers.check import check
-from anykg.answers.hidden import hide_together
-from anykg.answers.missing import MISSING, missing_share
+from anykg.answers.completing.proposals import questions_of
+from anykg.answers.hiding.recovery import hide_together
 from anykg.answers.predict import probabilities
-from anykg.answers.proposals import questions_of
 from anykg.benchmarks.answers.probabilities import by_relation, calibration_errors, one_curve
 from anykg.evaluation.ranking import best_answers
 from anykg.graph.graph import HEAD, RELATION, KnowledgeGraph

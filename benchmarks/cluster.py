@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from anykg.answers.complete import complete
-from anykg.answers.proposals import questions_of
+from anykg.answers.completing.proposals import questions_of
 from anykg.cluster import connected
 from anykg.graph.graph import RELATION, KnowledgeGraph
 from anykg.io.catalog import as_graph

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from anykg.answers.trained import train
+from anykg.answers.train import train
 from anykg.atomic import write_text
 from anykg.evaluation.evaluate import evaluate
 from anykg.evaluation.metrics import summarise

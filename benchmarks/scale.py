@@ -184,7 +184,7 @@ def _check(source: Path, packed: Path, asked: Path) -> list[Row]:
 
 def _complete(source: Path, packed: Path, asked: Path) -> list[Row]:
     import anykg
-    from anykg.answers.proposals import questions_of
+    from anykg.answers.completing.proposals import questions_of
     from anykg.io.catalog import load_graph
 
     graph = load_graph(packed)

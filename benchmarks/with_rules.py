@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from anykg.answers.hidden import hide_together
-from anykg.answers.mixing import Kind, Scored, Weights, ask, both_ways, fit_weights, mixed, pooled, ranks_of
+from anykg.answers.fitting.mixing import Kind, Scored, Weights, ask, both_ways, fit_weights, mixed, pooled, ranks_of
+from anykg.answers.hiding.recovery import hide_together
 from anykg.io.catalog import load_graph
 from anykg.models.rulebook import Rulebook
 from anykg.models.store import load_model

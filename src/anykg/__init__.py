@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from anykg.answers.audit import audit as audit
     from anykg.answers.check import check as check
     from anykg.answers.complete import complete as complete
-    from anykg.answers.evaluated import evaluate as evaluate
-    from anykg.answers.explained import explain as explain
+    from anykg.answers.evaluate import evaluate as evaluate
+    from anykg.answers.explain import explain as explain
     from anykg.answers.fit import fit as fit
     from anykg.answers.predict import predict as predict
     from anykg.answers.questions import Question as Question
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from anykg.answers.schema import schema as schema
     from anykg.answers.score import score as score
     from anykg.answers.table import Answers as Answers
-    from anykg.answers.trained import train as train
+    from anykg.answers.train import train as train
     from anykg.graph.graph import KnowledgeGraph as KnowledgeGraph
     from anykg.io.catalog import as_graph as read_graph  # noqa: F401
     from anykg.models.base import LinkPredictor as LinkPredictor
@@ -50,8 +50,8 @@ _LAZY = {
     "audit": "anykg.answers.audit:audit",
     "check": "anykg.answers.check:check",
     "complete": "anykg.answers.complete:complete",
-    "evaluate": "anykg.answers.evaluated:evaluate",
-    "explain": "anykg.answers.explained:explain",
+    "evaluate": "anykg.answers.evaluate:evaluate",
+    "explain": "anykg.answers.explain:explain",
     "fit": "anykg.answers.fit:fit",
     "load_model": "anykg.models.store:load_model",
     "predict": "anykg.answers.predict:predict",
@@ -59,7 +59,7 @@ _LAZY = {
     "rules": "anykg.rules:",  # the package itself, which is callable
     "schema": "anykg.answers.schema:schema",
     "score": "anykg.answers.score:score",
-    "train": "anykg.answers.trained:train",
+    "train": "anykg.answers.train:train",
 }
 
 __all__ = ["__version__", *_LAZY]

@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from anykg.answers.calibration_cache import digest_of
 from anykg.answers.work import SLICE, Arrays, Store, Subject, results
 from anykg.cluster import Cluster
 from anykg.evaluation.ranking import Best, Limits, in_order
 from anykg.evaluation.reading import budget_of
 from anykg.evaluation.scoring import deduplicate
 from anykg.graph.graph import HEAD, RELATION, TAIL
+from anykg.models.store import digest_of
 from anykg.progress import Progress, after, ignore
 
 

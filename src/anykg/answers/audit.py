@@ -1,8 +1,9 @@
 """Find known facts that the rest of the graph contradicts.
 
-Every fact is hidden once and judged by the others (`answers.plausibility`). Those below a plausibility are listed, the
-least plausible first, each with a reason: a property of the relation that the fact violates (`graph.schema`), an entity
-of an unusual kind, or the answer that was expected instead, with the rule of the graph that speaks most for it.
+Every fact is hidden once and judged by the others (`answers.auditing.plausibility`). Those below a plausibility are
+listed, the least plausible first, each with a reason: a property of the relation that the fact violates
+(`graph.schema`), an entity of an unusual kind, or the answer that was expected instead, with the rule of the graph that
+speaks most for it.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from anykg.answers.explain.matches import Match, matches
-from anykg.answers.explain.show import sentence
+from anykg.answers.auditing.plausibility import NO_BETTER, Effort, Plausibility, plausibility
+from anykg.answers.explaining.matches import Match, matches
+from anykg.answers.explaining.show import sentence
 from anykg.answers.inputs import Name, graph_of, look_up
-from anykg.answers.plausibility import NO_BETTER, Effort, Plausibility, plausibility
 from anykg.answers.results import SHOWN_ROWS, Result, table_of_frame
 from anykg.cluster import Cluster, connected
 from anykg.errors import DataError, SettingError

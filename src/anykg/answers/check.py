@@ -17,14 +17,15 @@ import numpy as np
 import polars as pl
 import torch
 
-from anykg.answers import calibration, calibration_cache, recovered
-from anykg.answers.calibrated import own_calibration
-from anykg.answers.fitted import asked_before, fitted_to, has_seen
-from anykg.answers.hidden import Recovery, ask_back, hide, hide_together
+from anykg.answers.calibrating import cache, calibration
+from anykg.answers.calibrating.lookup import own_calibration
+from anykg.answers.calibrating.missing import missing_share, refuse_share
+from anykg.answers.checking.report import Estimate, Part, Report, estimate
+from anykg.answers.checking.training_data import trained_on
+from anykg.answers.fitting.asked_before import asked_before, fitted_to, has_seen
+from anykg.answers.hiding import cache as answers_cache
+from anykg.answers.hiding.recovery import Recovery, ask_back, hide, hide_together
 from anykg.answers.inputs import ModelLike, graph_of, model_of
-from anykg.answers.missing import missing_share, refuse_share
-from anykg.answers.report import Estimate, Part, Report, estimate
-from anykg.answers.training_data import trained_on
 from anykg.cluster import Cluster, connected
 from anykg.errors import DataError, InputError, SettingError
 from anykg.evaluation.metrics import HITS
@@ -36,7 +37,7 @@ from anykg.graph.schema import redundant_relations
 from anykg.io.catalog import GraphLike
 from anykg.models.base import LinkPredictor
 from anykg.models.mixture import Mixture
-from anykg.models.store import DEFAULT_MODEL, load_model
+from anykg.models.store import DEFAULT_MODEL, digest_of, load_model
 from anykg.progress import Progress, ignore
 
 FACTS = {"node": 500, "relation": 100}
@@ -112,9 +113,9 @@ def check(
         )
     else:
         asked = [scorer, *(load_model(floor) for floor in FLOORS if floors)]
-        digests = [f"{calibration_cache.digest_of(one)} {budget_of(loaded, budget, one)}" for one in asked]
-        keys = recovered.keys_of(digests, task, num_facts, seed)
-        stored = None if again or fit is not None else recovered.recall(loaded, asked, keys)
+        digests = [f"{digest_of(one)} {budget_of(loaded, budget, one)}" for one in asked]
+        keys = answers_cache.keys_of(digests, task, num_facts, seed)
+        stored = None if again or fit is not None else answers_cache.recall(loaded, asked, keys)
         if stored is not None:
             (found, *asked_floors), share, differing = stored
             rounds = []
@@ -127,19 +128,19 @@ def check(
                     for one, shown in zip(asked, (progress, ignore, ignore), strict=False)
                 ]
             if fit is None:
-                recovered.keep(loaded, asked, keys, [found, *asked_floors], share)
+                answers_cache.keep(loaded, asked, keys, [found, *asked_floors], share)
         everything = np.ones(len(found.ranks), bool)
         others = tuple(_part(floor, part, everything, seed) for floor, part in zip(FLOORS, asked_floors, strict=False))
         after_fit = None if fit is None else _after_fitting(scorer, rounds, task, alike, fit, seed)
     evidence = found.evidence(loaded.num_relations)
     lacks = loaded.derive(missing_share) if missing is None else missing
     curve = own or calibration.fit(evidence, found.best_right, list(loaded.relations), hidden=share, missing=lacks)
-    path = calibration_cache.path_of(loaded, scorer, task, budget)
-    kept = None if own else calibration_cache.load(path)
+    path = cache.path_of(loaded, scorer, task, budget)
+    kept = None if own else cache.load(path)
     better_kept = facts is not None and kept is not None and kept.answers > curve.answers
     brief = facts is not None and facts < min(BRIEF, len(loaded) // 20)
     if not (brief or better_kept or own or differing):
-        calibration_cache.save(curve, path, loaded)
+        cache.save(curve, path, loaded)
     everything = np.ones(len(found.ranks), bool)
     plain = ~found.given_away
     relations = found.facts[:, 1]

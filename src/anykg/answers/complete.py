@@ -4,10 +4,10 @@ Each relation is asked about from the end with fewer entities, which takes the f
 answers to each: (?, r, t) for every known tail, or (h, r, ?) for every known head. A fact neither of whose ends is
 known with its relation is never proposed. If heads are given, (h, r, ?) is asked for each of them and every relation.
 
-Probabilities are learnt by hiding facts and proposing facts for the rest (`answers.proposals`), assuming that a share
-`missing` of all facts is not in the graph. Models answer "what is the capital of France" with a second capital; the
-numbers of facts that entities have show that no country has two (`answers.missing`). Opposites of facts of one-way
-relations are not proposed, and a fact of a symmetric relation represents its mirror image as well.
+Probabilities are learnt by hiding facts and proposing facts for the rest (`answers.completing.proposals`), assuming
+that a share `missing` of all facts is not in the graph. Models answer "what is the capital of France" with a second
+capital; the numbers of facts that entities have show that no country has two (`answers.calibrating.missing`). Opposites
+of facts of one-way relations are not proposed, and a fact of a symmetric relation represents its mirror image as well.
 
 Questions are asked in the order of their relations, a slice at a time, here or on a cluster (`answers.work`), and only
 the best facts are kept: an interrupted run resumes at the last slice and ends with the same facts.
@@ -25,13 +25,21 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from anykg.answers.calibrated import calibration_of, kept_calibration, refuse_parts
-from anykg.answers.calibration import Calibration
-from anykg.answers.calibration_cache import digest_of
-from anykg.answers.fitted import has_seen
+from anykg.answers.calibrating.calibration import Calibration
+from anykg.answers.calibrating.lookup import calibration_of, kept_calibration, refuse_parts
+from anykg.answers.calibrating.missing import MISSING, refuse_share
+from anykg.answers.completing.proposals import (
+    Proposals,
+    backwards,
+    ends,
+    judged,
+    limited,
+    mirrored,
+    proposals_of,
+    questions_of,
+)
+from anykg.answers.fitting.asked_before import has_seen
 from anykg.answers.inputs import ModelLike, Name, graph_of, look_up, model_of
-from anykg.answers.missing import MISSING, refuse_share
-from anykg.answers.proposals import Proposals, backwards, ends, judged, limited, mirrored, proposals_of, questions_of
 from anykg.answers.table import Answers, table_of
 from anykg.answers.work import SLICE, Arrays, Subject, results
 from anykg.atomic import atomic_path
@@ -42,7 +50,7 @@ from anykg.graph.graph import HEAD, RELATION, TAIL, KnowledgeGraph
 from anykg.graph.schema import symmetric_relations
 from anykg.io.catalog import GraphLike
 from anykg.models.base import LinkPredictor
-from anykg.models.store import DEFAULT_MODEL
+from anykg.models.store import DEFAULT_MODEL, digest_of
 from anykg.progress import Progress, ignore
 
 SAVE_SECONDS = 20.0

@@ -2,7 +2,7 @@
 
 1. Hide a tenth of the facts, all at once.
 2. Fit the components to the rest.
-3. Ask all of them for hidden facts and learn the weights of the mix (`answers.mixing`).
+3. Ask all of them for hidden facts and learn the weights of the mix (`answers.fitting.mixing`).
 4. Fit again to all facts what is bound to facts: ComplEx from new starts (on large graphs it continues from its
    vectors), and rules. The adapted foundation model stays as it is: it reads the graph's facts when it answers.
 
@@ -16,18 +16,17 @@ from pathlib import Path
 
 import torch
 
-from anykg.answers.calibration_cache import digest_of
+from anykg.answers.calibrating.missing import refuse_share
 from anykg.answers.fitting import spread
 from anykg.answers.fitting.assemble import ZERO_SHOT, assemble, ranks_unfitted, remark_on_gain, table_of
 from anykg.answers.fitting.components import fit_components, refit
+from anykg.answers.fitting.mixing import choose, fit_weights
+from anykg.answers.fitting.negatives import Negatives, find_negatives, read_negatives
 from anykg.answers.fitting.parts import Parts
 from anykg.answers.fitting.run import SHARE, Clock, Run, Tell
 from anykg.answers.fitting.weights import Learnt, ask_entities, ask_relations, learn
-from anykg.answers.hidden import hide_together
+from anykg.answers.hiding.recovery import hide_together
 from anykg.answers.inputs import ModelLike, graph_of, model_of
-from anykg.answers.missing import refuse_share
-from anykg.answers.mixing import choose, fit_weights
-from anykg.answers.negatives import Negatives, find_negatives, read_negatives
 from anykg.cluster import Cluster, connected
 from anykg.errors import DataError, SettingError
 from anykg.graph.graph import KnowledgeGraph
@@ -37,6 +36,7 @@ from anykg.models.store import (
     FOUNDATION,
     MODEL_FILE,
     WITH_RULES,
+    digest_of,
     has_rule_weights,
     load_model,
     save_description,

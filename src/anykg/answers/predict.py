@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from anykg.answers.asking import ask_many
-from anykg.answers.calibrated import calibration_of
-from anykg.answers.calibration import LEAST, evidence_of, falling, first_rows
+from anykg.answers.calibrating.calibration import LEAST, evidence_of, falling, first_rows
+from anykg.answers.calibrating.lookup import calibration_of
+from anykg.answers.calibrating.missing import chance_of_answer, room_for
 from anykg.answers.inputs import ModelLike, Name, graph_of, look_up, model_of
-from anykg.answers.missing import chance_of_answer, room_for
 from anykg.answers.questions import Question, QuestionLike, Skipped, as_questions, resolve
 from anykg.answers.score import score
 from anykg.answers.table import Answers, OpenList, table_of

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from anykg.answers.calibrated import calibration_of, kept_calibration
-from anykg.answers.calibration import Calibration, Evidence, group_of
-from anykg.answers.fitted import has_seen
+from anykg.answers.calibrating.calibration import Calibration, Evidence, group_of
+from anykg.answers.calibrating.lookup import calibration_of, kept_calibration
+from anykg.answers.calibrating.missing import chance_of_answer, room_for
+from anykg.answers.fitting.asked_before import has_seen
 from anykg.answers.inputs import ModelLike, Name, graph_of, model_of
-from anykg.answers.missing import chance_of_answer, room_for
 from anykg.answers.questions import as_facts, resolve
 from anykg.answers.table import Answers, table_of
 from anykg.evaluation.ranking import Ranked

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from anykg.answers.hidden import hide
+from anykg.answers.hiding.recovery import hide
 from anykg.evaluation.evaluate import evaluate
 from anykg.evaluation.metrics import summarise
 from anykg.evaluation.protocol import Protocol, Target

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from anykg.answers.calibration_cache import digest_of
 from anykg.atomic import write_text
 from anykg.benchmarks.cells import read_cells, write_cells
 from anykg.benchmarks.runs import claimed
@@ -24,6 +23,7 @@ from anykg.evaluation.strata import STRATA
 from anykg.graph.task import Task
 from anykg.io.catalog import load_task
 from anykg.models.base import LinkPredictor
+from anykg.models.store import digest_of
 from anykg.provenance import provenance
 
 NAME = "zero-shot"

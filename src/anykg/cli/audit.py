@@ -63,7 +63,7 @@ def audit(
 ) -> None:
     from anykg.answers.audit import audit as run
     from anykg.answers.audit import default_minutes, effort_of
-    from anykg.answers.plausibility import is_kept
+    from anykg.answers.auditing.plausibility import is_kept
     from anykg.cli.loading import graph_named
     from anykg.cli.output import chosen_format, note, write_result
     from anykg.cli.progress import progress_bar

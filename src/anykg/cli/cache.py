@@ -30,7 +30,7 @@ def list_cache(
 ) -> None:
     if context.invoked_subcommand is not None:
         return
-    from anykg.answers.cached import cached_files
+    from anykg.answers.cache import cached_files
 
     write_result(cached_files(), "json" if format is TextFormat.JSON else None)
 

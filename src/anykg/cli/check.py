@@ -74,7 +74,7 @@ def check(
     trust: Trust = False,
 ) -> None:
     from anykg.answers.check import check as run
-    from anykg.answers.report import compare
+    from anykg.answers.checking.report import compare
     from anykg.atomic import write_text
     from anykg.cli.loading import graph_named, model_named
     from anykg.cli.output import refuse_overwrite, show, write_result

@@ -75,7 +75,7 @@ def evaluate(
     *,
     reading: Reading,
 ) -> None:
-    from anykg.answers.evaluated import evaluate as run
+    from anykg.answers.evaluate import evaluate as run
     from anykg.atomic import atomic_path, write_text
     from anykg.cli.loading import model_named
     from anykg.cli.output import refuse_overwrite, write_result

@@ -56,8 +56,8 @@ def explain(
     data_dir: DataDir = None,
     trust: Trust = False,
 ) -> None:
-    from anykg.answers.explain.picture import can_draw
-    from anykg.answers.explained import explain as run
+    from anykg.answers.explain import explain as run
+    from anykg.answers.explaining.picture import can_draw
     from anykg.atomic import write_text
     from anykg.cli.loading import graph_named, model_named
     from anykg.cli.output import note, refuse_overwrite, write_result

@@ -55,7 +55,7 @@ def train(
     *,
     reading: Reading,
 ) -> None:
-    from anykg.answers.trained import train as run
+    from anykg.answers.train import train as run
     from anykg.cli.output import note, say
     from anykg.cli.progress import progress_bar
     from anykg.cli.settings import setting_pairs, split_arguments

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import asdict
+from hashlib import blake2b
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -220,6 +221,14 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     if not isinstance(note, dict):
         raise CheckpointError(f"{path}: expected a JSON object as note, found {type(note).__name__}.")
     return tensors, note
+
+
+def digest_of(model: LinkPredictor) -> str:
+    """A hash of a model's kind, settings and weights."""
+    content = blake2b(f"{type(model).__qualname__} {getattr(model, 'config', None)}".encode(), digest_size=16)
+    for key, value in sorted(model.state_dict().items()):
+        content.update(key.encode() + value.detach().cpu().contiguous().numpy().tobytes())
+    return content.hexdigest()
 
 
 def first_line(error: BaseException) -> str:

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Literal
 
 import anykg
-from anykg.answers.calibrated import kept_calibration
+from anykg.answers.calibrating.lookup import kept_calibration
 from anykg.errors import InputError
 from anykg.graph.graph import KnowledgeGraph
 from anykg.models.base import LinkPredictor

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import anykg
-from anykg.answers.explain.contrast import Contrast
-from anykg.answers.explain.explanation import Explanation
-from anykg.answers.explain.show import sentence
+from anykg.answers.explaining.contrast import Contrast
+from anykg.answers.explaining.explanation import Explanation
+from anykg.answers.explaining.show import sentence
 from anykg.graph.graph import KnowledgeGraph
 from anykg.models.base import LinkPredictor
 from anykg.web.asking import COLUMNS, has_probabilities, predict_all

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from anykg.answers import plausibility
 from anykg.answers.audit import _Reasons, audit
-from anykg.answers.plausibility import NO_BETTER, _among_their_kind, corrupted
+from anykg.answers.auditing import plausibility
+from anykg.answers.auditing.plausibility import NO_BETTER, _among_their_kind, corrupted
 from anykg.errors import DataError, SettingError
 from anykg.graph.graph import KnowledgeGraph
 from anykg.graph.schema import entity_kinds

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anykg.answers.explain.beam import NONE, best_paths
+from anykg.answers.explaining.beam import NONE, best_paths
 
 
 def every_path(edges: np.ndarray, scores: np.ndarray, start: int, end: int) -> dict[tuple[int, ...], float]:

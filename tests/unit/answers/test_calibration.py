@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import scipy.optimize
 
-from anykg.answers import calibration, calibration_cache
-from anykg.answers.calibration import Evidence, fit
+from anykg.answers.calibrating import cache, calibration
+from anykg.answers.calibrating.calibration import Evidence, fit
 
 
 def test_lists_without_their_answer_are_told_from_those_with_it() -> None:
@@ -89,11 +89,11 @@ def test_calibrations_of_another_version_are_not_used(tmp_path: Path) -> None:
     kept = fit(evidence, np.array([True, False, True, False]), ["r"]).to_dict()
     path = tmp_path / "kept.json"
     path.write_text(json.dumps(kept), encoding="utf-8")
-    found = calibration_cache.load(path)
+    found = cache.load(path)
     assert found is not None
     assert found.to_dict() == calibration.from_dict(kept).to_dict()
     path.write_text(json.dumps(kept | {"version": calibration.VERSION - 1}), encoding="utf-8")
-    assert calibration_cache.load(path) is None
+    assert cache.load(path) is None
     del kept["version"]
     path.write_text(json.dumps(kept), encoding="utf-8")
-    assert calibration_cache.load(path) is None
+    assert cache.load(path) is None

@@ -12,14 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import anykg
-from anykg.answers import calibration_cache, training_data
-from anykg.answers.calibrated import calibration_of
-from anykg.answers.calibration import Calibration, Evidence, expected_calibration_error, fit
+from anykg.answers.calibrating import cache
+from anykg.answers.calibrating.calibration import Calibration, Evidence, expected_calibration_error, fit
+from anykg.answers.calibrating.lookup import calibration_of
+from anykg.answers.calibrating.missing import MISSING, chance_hidden, missing_share
 from anykg.answers.check import BRIEF, check
-from anykg.answers.hidden import ask_back, hide
-from anykg.answers.missing import MISSING, chance_hidden, missing_share
+from anykg.answers.checking import training_data
+from anykg.answers.checking.report import compare
+from anykg.answers.hiding.recovery import ask_back, hide
 from anykg.answers.predict import predict
-from anykg.answers.report import compare
 from anykg.benchmarks.answers.staff import staff_graph
 from anykg.errors import ConfigError, DataError, InputError
 from anykg.evaluation.evaluate import evaluate
@@ -35,7 +36,7 @@ from graphs import graphs, named, random_graph
 
 
 @pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
 
 
@@ -169,21 +170,21 @@ def test_probabilities_are_right_on_average_for_every_relation() -> None:
 
 def test_curves_are_kept_for_their_graph_and_model(tmp_path: Path) -> None:
     graph, model = random_graph(25, 4, 160), RandomScorer()
-    path = calibration_cache.path_of(graph, model, "node")
-    assert calibration_cache.load(path) is None
+    path = cache.path_of(graph, model, "node")
+    assert cache.load(path) is None
     kept = check(graph, model=model, facts=20).calibration
-    assert calibration_cache.load(path) == kept
-    assert calibration_cache.path_of(random_graph(25, 4, 160, seed=1), model, "node") != path
-    assert calibration_cache.path_of(graph, model, "relation") != path
+    assert cache.load(path) == kept
+    assert cache.path_of(random_graph(25, 4, 160, seed=1), model, "node") != path
+    assert cache.path_of(graph, model, "relation") != path
     sure = Calibration((float(np.log(1 / 3)), *[0.0] * 5), {}, 1, None)
-    calibration_cache.save(sure, path, graph)
+    cache.save(sure, path, graph)
     answers = predict(graph, head="e1", relation="r1", model=model, calibrated=True)
     none = answers.summary()["none_of_these"]
     assert [row["probability"] for row in answers] == pytest.approx([0.25 * (1 - none)] * len(answers))
     assert "score" not in answers.to_polars().columns
     assert "probability" in repr(answers)
     path.write_text("{}")
-    assert calibration_cache.load(path) is None
+    assert cache.load(path) is None
 
 
 def test_calibrations_are_kept_by_budget(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,7 +197,7 @@ def test_calibrations_are_kept_by_budget(monkeypatch: pytest.MonkeyPatch) -> Non
     for budget, expected in ((None, whole), (0, whole), (1000, whole), (40, near)):
         assert calibration_of(model, graph, "node", budget=budget) == expected
     sure = Calibration((float(np.log(1 / 3)), *[0.0] * 5), {}, 1, None)
-    calibration_cache.save(sure, calibration_cache.path_of(graph, model, "node", 40), graph)
+    cache.save(sure, cache.path_of(graph, model, "node", 40), graph)
     question = {"head": "e1", "relation": "r1", "model": model, "calibrated": True}
     answers = predict(graph, **question, budget=40)
     none = answers.summary()["none_of_these"]
@@ -213,7 +214,7 @@ def test_a_smaller_check_does_not_replace_a_larger_one() -> None:
     graph, model = random_graph(25, 4, 160, seed=2), RandomScorer()
     kept = check(graph, model=model, facts=30).calibration
     report = check(graph, model=model, facts=2)
-    assert calibration_cache.load(calibration_cache.path_of(graph, model, "node")) == kept
+    assert cache.load(cache.path_of(graph, model, "node")) == kept
     assert "earlier check" in " ".join(report.warnings)
     for wrong in ({"task": "nodes"}, {"facts": 0}):
         with pytest.raises(ConfigError):
@@ -233,7 +234,7 @@ def test_a_grown_graph_uses_the_calibration_of_its_earlier_version(
     question = {"head": "e1", "relation": "r1", "model": model, "calibrated": True}
     check(graph, model=model, facts=20)
     grown = graph.subset(np.arange(len(graph)) > 2)
-    kept = calibration_cache.kept(grown, model, "node")
+    kept = cache.kept(grown, model, "node")
     assert kept is not None
     assert kept.differing == 3
     predict(grown, **question)
@@ -241,11 +242,11 @@ def test_a_grown_graph_uses_the_calibration_of_its_earlier_version(
     assert "a check runs first" not in caplog.text
     caplog.clear()
     other = graph.subset(np.arange(len(graph)) > 40)
-    assert calibration_cache.kept(other, model, "node") is None
+    assert cache.kept(other, model, "node") is None
     predict(other, **question)
     assert "a check runs first: 1,000 questions about hidden facts, at most about" in caplog.text
     check(grown, model=model, facts=20, again=True)
-    assert calibration_cache.kept(grown, model, "node").differing == 0, "calibrated anew"
+    assert cache.kept(grown, model, "node").differing == 0, "calibrated anew"
 
 
 @pytest.mark.parametrize("task", ["node", "relation"])
@@ -348,7 +349,7 @@ def test_without_a_reliable_rule_a_tenth_is_taken_to_be_missing() -> None:
 def test_a_very_short_check_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = random_graph(300, 3, 2000)
     saved: list[int] = []
-    monkeypatch.setattr("anykg.answers.calibration_cache.save", lambda curve, *_: saved.append(curve.answers))
+    monkeypatch.setattr("anykg.answers.calibrating.cache.save", lambda curve, *_: saved.append(curve.answers))
     anykg.check(graph, model="popularity", facts=BRIEF - 1, floors=False)
     assert not saved
     anykg.check(graph, model="popularity", facts=BRIEF, floors=False)

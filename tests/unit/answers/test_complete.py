@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anykg.answers import complete as module
-from anykg.answers.calibrated import kept_calibration
+from anykg.answers.calibrating.lookup import kept_calibration
+from anykg.answers.calibrating.missing import chance_of_missing
 from anykg.answers.complete import Selection, complete, questions_of
-from anykg.answers.hidden import hide_together
-from anykg.answers.missing import chance_of_missing
-from anykg.answers.proposals import _missing, judged, limited, mirrored, proposals_of
+from anykg.answers.completing.proposals import _missing, judged, limited, mirrored, proposals_of
+from anykg.answers.hiding.recovery import hide_together
 from anykg.benchmarks.answers.staff import staff_graph
 from anykg.errors import ConfigError, DataError, InputError, Interrupted
 from anykg.evaluation.ranking import best_answers

@@ -7,13 +7,13 @@ import pytest
 import torch
 
 import anykg
-from anykg.answers.explain.contrast import contrast, touching
-from anykg.answers.explain.explanation import Explanation, explain, nearby
-from anykg.answers.explain.matches import Match
-from anykg.answers.explain.neighbourhood import neighbourhood
-from anykg.answers.explain.paths import important_paths, removal_effects
-from anykg.answers.explain.picture import draw, layout
-from anykg.answers.explain.show import as_json, as_text, sentence
+from anykg.answers.explaining.contrast import contrast, touching
+from anykg.answers.explaining.explanation import Explanation, explain, nearby
+from anykg.answers.explaining.matches import Match
+from anykg.answers.explaining.neighbourhood import neighbourhood
+from anykg.answers.explaining.paths import important_paths, removal_effects
+from anykg.answers.explaining.picture import draw, layout
+from anykg.answers.explaining.show import as_json, as_text, sentence
 from anykg.errors import ConfigError
 from anykg.graph.graph import KnowledgeGraph
 from anykg.io.catalog import load_graph
@@ -135,7 +135,7 @@ def test_large_graphs_are_explained_by_their_neighbourhood(atlas: KnowledgeGraph
     assert near.graph.num_entities < rest.num_entities
     assert near.lengths.max() <= neighbourhood(rest, border.triplet, len(rest)).lengths.max()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("anykg.answers.explain.paths.RELEVANT_FACTS", 400)
+        patch.setattr("anykg.answers.explaining.paths.RELEVANT_FACTS", 400)
         part = important_paths(model, rest, border.triplet)
     for path in part:
         assert rest.contains(path.facts).all()

@@ -17,7 +17,7 @@ from anykg.answers.fitting import components, spread, weights
 from anykg.answers.fitting.assemble import remark_on_gain
 from anykg.answers.fitting.parts import FOLDER, Parts
 from anykg.answers.fitting.run import SHARE, Clock, Run
-from anykg.answers.hidden import hide_together
+from anykg.answers.hiding.recovery import hide_together
 from anykg.benchmarks.answers.staff import DEPARTMENT_OF, staff_graph
 from anykg.errors import ConfigError, DataError, InputError, SettingError
 from anykg.evaluation import reading

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import anykg
-from anykg.answers.missing import chance_for_kind, chance_of_answer, chance_of_first, room_for
+from anykg.answers.calibrating.missing import chance_for_kind, chance_of_answer, chance_of_first, room_for
 from anykg.errors import SettingError
 from anykg.graph.graph import KnowledgeGraph
 from graphs import named

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
+from anykg.answers.fitting.mixing import Scored, ask, both_ways, choose, fit_weights, mixed, ranks_of
 from anykg.answers.fitting.weights import learn
-from anykg.answers.mixing import Scored, ask, both_ways, choose, fit_weights, mixed, ranks_of
 from anykg.models.floors import PageRank, Popularity
 from graphs import random_graph
 

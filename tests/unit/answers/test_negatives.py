@@ -9,8 +9,8 @@ import torch
 
 import anykg
 from anykg.answers.fit import fit
-from anykg.answers.mixing import ask, both_ways
-from anykg.answers.negatives import find_negatives, read_negatives
+from anykg.answers.fitting.mixing import ask, both_ways
+from anykg.answers.fitting.negatives import find_negatives, read_negatives
 from anykg.benchmarks.answers.staff import DEPARTMENT_OF, staff_graph
 from anykg.errors import DataError, InputError
 from anykg.models.floors import PageRank, Popularity

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from anykg.answers.explain.contrast import contrast
-from anykg.answers.hidden import hide_together
-from anykg.answers.training_data import trained_on
+from anykg.answers.checking.training_data import trained_on
+from anykg.answers.explaining.contrast import contrast
+from anykg.answers.hiding.recovery import hide_together
 from anykg.benchmarks.answers import departments, explanations, links, planted, probabilities, run, table
 from anykg.benchmarks.answers.completion import COUNTS, right_proposals
 from anykg.benchmarks.answers.explanations import single_facts

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from anykg.answers.explained import explain
+from anykg.answers.explain import explain
 from anykg.answers.predict import predict
 from anykg.answers.work import _loaded, _saved
 from anykg.errors import CheckpointError

@@ -63,7 +63,7 @@ def test_large_graphs_are_learned_from_in_parts() -> None:
 
 
 def test_parts_need_all_facts_as_targets() -> None:
-    with pytest.raises(SettingError, match="part_facts.*expected 0 with targets held-out, found 9"):
+    with pytest.raises(SettingError, match=r"part_facts.*expected 0 with targets held-out, found 9"):
         Recipe(part_facts=9, targets="held-out", target_share=0.5)
 
 

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from anykg.answers.fitted import calibrated
+from anykg.answers.calibrating.missing import missing_share
+from anykg.answers.fitting.asked_before import calibrated
+from anykg.answers.fitting.mixing import Scored, ranks_of
 from anykg.answers.fitting.parts import registered_name
 from anykg.answers.fitting.run import SHARE, Run
 from anykg.answers.fitting.weights import Learnt
-from anykg.answers.missing import missing_share
-from anykg.answers.mixing import Scored, ranks_of
 from anykg.evaluation.protocol import Target
 from anykg.evaluation.ranking import relations_with_loops
 from anykg.graph.graph import KnowledgeGraph

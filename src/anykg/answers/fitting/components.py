@@ -6,8 +6,8 @@ import copy
 import time
 from dataclasses import replace
 
+from anykg.answers.fitting.mixing import ask, both_ways
 from anykg.answers.fitting.run import Run
-from anykg.answers.mixing import ask, both_ways
 from anykg.evaluation.reading import LARGE
 from anykg.models.base import LinkPredictor
 from anykg.models.complex.complex import ComplEx

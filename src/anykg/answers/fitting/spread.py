@@ -18,7 +18,7 @@ import numpy as np
 from anykg.answers.fitting.components import FITTED, add, begin, fit_component
 from anykg.answers.fitting.parts import FOLDER, Parts
 from anykg.answers.fitting.run import SHARE, STAGES, Clock, Run
-from anykg.answers.hidden import hide_together
+from anykg.answers.hiding.recovery import hide_together
 from anykg.answers.work import Arrays, Subject, finished
 from anykg.cluster import Cluster
 

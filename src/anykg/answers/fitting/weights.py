@@ -10,8 +10,7 @@ import numpy as np
 import torch
 
 from anykg.answers.fitting.components import FITTED
-from anykg.answers.fitting.run import Run
-from anykg.answers.mixing import (
+from anykg.answers.fitting.mixing import (
     Mix,
     Scored,
     Weights,
@@ -24,6 +23,7 @@ from anykg.answers.mixing import (
     mixed,
     ranks_of,
 )
+from anykg.answers.fitting.run import Run
 from anykg.models.base import LinkPredictor
 from anykg.seeds import generator
 

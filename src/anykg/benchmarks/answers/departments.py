@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from anykg.answers.fit import fit
-from anykg.answers.hidden import hide_together
+from anykg.answers.hiding.recovery import hide_together
 from anykg.answers.predict import predict
 from anykg.benchmarks.answers.staff import DEPARTMENT_OF, staff_graph
 from anykg.benchmarks.cells import Cell

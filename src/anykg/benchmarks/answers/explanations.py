@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from anykg.answers.explain.contrast import Contrast, contrast, touching
+from anykg.answers.explaining.contrast import Contrast, contrast, touching
 from anykg.benchmarks.cells import Cell
 from anykg.graph.graph import KnowledgeGraph
 from anykg.io.catalog import load_task

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from anykg.answers.calibrated import calibration_of
+from anykg.answers.calibrating.lookup import calibration_of
 from anykg.answers.check import check
 from anykg.answers.fit import fit
-from anykg.answers.fitted import calibrated
-from anykg.answers.mixing import ask, both_ways
+from anykg.answers.fitting.asked_before import calibrated
+from anykg.answers.fitting.mixing import ask, both_ways
 from anykg.benchmarks import pykeen_baselines
 from anykg.benchmarks.answers.probabilities import by_relation, calibration_errors, one_curve
 from anykg.evaluation.metrics import standard_errors, summarise

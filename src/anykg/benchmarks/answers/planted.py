@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from anykg.answers.audit import audit
-from anykg.answers.plausibility import corrupted
+from anykg.answers.auditing.plausibility import corrupted
 from anykg.benchmarks.cells import Cell
 from anykg.graph.graph import KnowledgeGraph
 from anykg.graph.schema import entity_kinds

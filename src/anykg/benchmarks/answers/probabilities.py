@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from anykg.answers.calibration import Calibration, Evidence, evidence_of
+from anykg.answers.calibrating.calibration import Calibration, Evidence, evidence_of
 from anykg.evaluation.ranking import Best, best_answers
 from anykg.evaluation.scoring import questions_about
 from anykg.graph.graph import HEAD, TAIL, KnowledgeGraph

@@ -12,7 +12,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from anykg.answers.calibration_cache import digest_of
 from anykg.benchmarks import pykeen_baselines
 from anykg.benchmarks.answers import completion, departments, explanations, links, planted
 from anykg.benchmarks.answers.links import FIT, LIMIT, MINUTES, ZERO_SHOT, Tell
@@ -20,7 +19,7 @@ from anykg.benchmarks.cells import Cell, read_cells, write_cells
 from anykg.benchmarks.runs import claimed
 from anykg.errors import ConfigError
 from anykg.io.catalog import load_task
-from anykg.models.store import FOUNDATION, load_model
+from anykg.models.store import FOUNDATION, digest_of, load_model
 from anykg.provenance import provenance
 
 NAME = "answers"

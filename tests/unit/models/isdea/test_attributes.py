@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from anykg import read_graph
-from anykg.answers.trained import train
+from anykg.answers.train import train
 from anykg.answers.work import Subject, _spec
 from anykg.errors import ConfigError, DataError
 from anykg.graph.attributes import attribute_names, attribute_values

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from anykg.answers.explain.explanation import Explanation
+from anykg.answers.explaining.explanation import Explanation
 from anykg.atomic import atomic_path
 from anykg.errors import ConfigError
 

@@ -2,7 +2,7 @@
 
 They are kept in the user's cache under the digests of graph, model and settings, and of the code of anykg. A graph that
 changed by a few per cent of its facts since it was checked uses the answers about its earlier version, as calibrations
-do (`answers.calibration`), without those about facts that no longer exist.
+do (`answers.calibrating.calibration`), without those about facts that no longer exist.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from zipfile import BadZipFile
 import numpy as np
 import polars as pl
 
-from anykg.answers.calibration_cache import SIMILAR
-from anykg.answers.hidden import Recovery
+from anykg.answers.calibrating.cache import SIMILAR
+from anykg.answers.hiding.recovery import Recovery
 from anykg.atomic import atomic_path
 from anykg.errors import InputError
 from anykg.graph import versions

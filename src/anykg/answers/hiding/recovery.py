@@ -14,8 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from anykg.answers.asking import asking_order
-from anykg.answers.calibration import Evidence, evidence_of, group_of
-from anykg.answers.calibration_cache import digest_of
+from anykg.answers.calibrating.calibration import Evidence, evidence_of, group_of
 from anykg.answers.work import SLICE, Arrays, Store, Subject, results
 from anykg.cluster import Cluster
 from anykg.errors import DataError
@@ -25,6 +24,7 @@ from anykg.evaluation.scoring import deduplicate, questions_about
 from anykg.evaluation.strata import half_links
 from anykg.graph.graph import HEAD, RELATION, TAIL, KnowledgeGraph
 from anykg.models.base import LinkPredictor
+from anykg.models.store import digest_of
 from anykg.progress import Progress, after, ignore
 from anykg.seeds import generator
 

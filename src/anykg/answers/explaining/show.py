@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from anykg.answers.explain.contrast import Contrast
-from anykg.answers.explain.explanation import Explanation
-from anykg.answers.explain.matches import Match
-from anykg.answers.explain.paths import Path
+from anykg.answers.explaining.contrast import Contrast
+from anykg.answers.explaining.explanation import Explanation
+from anykg.answers.explaining.matches import Match
+from anykg.answers.explaining.paths import Path
 from anykg.graph.graph import KnowledgeGraph
 
 

@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 import json
-from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple
 
-from anykg.answers.calibration import Calibration, from_dict
+from anykg.answers.calibrating.calibration import Calibration, from_dict
 from anykg.atomic import write_json
 from anykg.evaluation.protocol import Target
 from anykg.evaluation.reading import budget_of
 from anykg.graph import versions
 from anykg.graph.graph import KnowledgeGraph
 from anykg.models.base import LinkPredictor
+from anykg.models.store import digest_of
 
 SIMILAR = 0.05
 """A graph that differs by at most this share of its facts uses the calibration of its earlier version."""
-
-
-def digest_of(model: LinkPredictor) -> str:
-    """A hash of a model's kind, settings and weights."""
-    content = blake2b(f"{type(model).__qualname__} {getattr(model, 'config', None)}".encode(), digest_size=16)
-    for key, value in sorted(model.state_dict().items()):
-        content.update(key.encode() + value.detach().cpu().contiguous().numpy().tobytes())
-    return content.hexdigest()
 
 
 def path_of(graph: KnowledgeGraph, model: LinkPredictor, task: str, budget: int | None = None) -> Path:

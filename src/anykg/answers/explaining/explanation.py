@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from anykg.answers.explain.contrast import Contrast, contrast
-from anykg.answers.explain.matches import Match, matches
-from anykg.answers.explain.neighbourhood import neighbourhood
-from anykg.answers.explain.paths import RELEVANT_FACTS, Path, important_paths, reads_paths
+from anykg.answers.explaining.contrast import Contrast, contrast
+from anykg.answers.explaining.matches import Match, matches
+from anykg.answers.explaining.neighbourhood import neighbourhood
+from anykg.answers.explaining.paths import RELEVANT_FACTS, Path, important_paths, reads_paths
 from anykg.evaluation.ranking import Ranked, rank_facts
 from anykg.evaluation.ranks import Ties
 from anykg.graph.graph import TAIL, KnowledgeGraph

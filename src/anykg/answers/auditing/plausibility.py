@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from anykg.answers.judge import Standardised, train_judge
+from anykg.answers.auditing.judge import Standardised, train_judge
 from anykg.answers.work import Arrays, Store, Subject, results
 from anykg.cluster import Cluster
 from anykg.evaluation.ranking import relations_with_loops

@@ -3,9 +3,9 @@
 Most questions that `complete` asks have no further answer, unlike those of a check. So a tenth of the facts is hidden,
 all at once, questions are asked as `complete` asks them, and a logistic regression learns which of the answers are
 true, knowing that only some of the true ones are hidden: others are missing from the graph already. It learns from the
-probability of the answer if one is missing (`answers.calibration`), the chance that one is missing at either end
-(`answers.missing`), the scores, and an effect of each relation and direction, shrunk. When nothing is hidden, fewer
-facts are missing, and the odds of all answers are lower by as much.
+probability of the answer if one is missing (`answers.calibrating.calibration`), the chance that one is missing at
+either end (`answers.calibrating.missing`), the scores, and an effect of each relation and direction, shrunk. When
+nothing is hidden, fewer facts are missing, and the odds of all answers are lower by as much.
 
 A model that was fitted to the graph has seen the facts that would be hidden. Its answers are judged by the probability
 that one is missing, times that of the answer if so, as in `predict`.
@@ -23,7 +23,8 @@ from typing import Any
 import numpy as np
 
 from anykg.answers.asking import ask_many
-from anykg.answers.calibration import (
+from anykg.answers.calibrating.cache import path_of
+from anykg.answers.calibrating.calibration import (
     Calibration,
     evidence_of,
     expit,
@@ -33,10 +34,16 @@ from anykg.answers.calibration import (
     logistic,
     logit,
 )
-from anykg.answers.calibration_cache import path_of
-from anykg.answers.fitted import has_seen
-from anykg.answers.hidden import hide_together
-from anykg.answers.missing import MISSING, at_least, chance_at, chance_of_first, chance_of_missing, not_visible
+from anykg.answers.calibrating.missing import (
+    MISSING,
+    at_least,
+    chance_at,
+    chance_of_first,
+    chance_of_missing,
+    not_visible,
+)
+from anykg.answers.fitting.asked_before import has_seen
+from anykg.answers.hiding.recovery import hide_together
 from anykg.answers.work import Subject
 from anykg.atomic import write_json
 from anykg.cluster import Cluster

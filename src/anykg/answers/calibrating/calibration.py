@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from anykg.answers.missing import MISSING, chance_hidden, expected_missing, not_visible
+from anykg.answers.calibrating.missing import MISSING, chance_hidden, expected_missing, not_visible
 from anykg.evaluation.ranking import Best
 from anykg.graph.graph import HEAD, RELATION
 from anykg.seeds import generator

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import polars as pl
 
-from anykg.answers import calibration
+from anykg.answers.calibrating import calibration
 from anykg.answers.results import GraphInfo, Result
 from anykg.evaluation.protocol import Target
 from anykg.graph.graph import COLUMNS

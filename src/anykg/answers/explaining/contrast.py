@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from anykg.answers.explain.neighbourhood import Neighbourhood, neighbourhood
-from anykg.answers.explain.paths import RELEVANT_FACTS
+from anykg.answers.explaining.neighbourhood import Neighbourhood, neighbourhood
+from anykg.answers.explaining.paths import RELEVANT_FACTS
 from anykg.evaluation.ranking import best_answers
 from anykg.evaluation.scoring import device_of, encode
 from anykg.graph.graph import HEAD, TAIL, KnowledgeGraph

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from anykg.answers.calibration import Calibration, fit
-from anykg.answers.hidden import Recovery, given_away, hide_together
+from anykg.answers.calibrating.calibration import Calibration, fit
+from anykg.answers.hiding.recovery import Recovery, given_away, hide_together
 from anykg.evaluation.protocol import Target
 from anykg.evaluation.strata import half_links
 from anykg.graph.graph import HEAD, RELATION, TAIL, KnowledgeGraph

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from anykg.answers.explain.beam import NONE, best_paths
-from anykg.answers.explain.neighbourhood import Neighbourhood, neighbourhood
+from anykg.answers.explaining.beam import NONE, best_paths
+from anykg.answers.explaining.neighbourhood import Neighbourhood, neighbourhood
 from anykg.graph.graph import KnowledgeGraph
 from anykg.models.base import LinkPredictor
 from anykg.models.uqer import UQER

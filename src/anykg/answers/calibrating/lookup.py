@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from anykg.answers import calibration, calibration_cache
-from anykg.answers.fitted import calibrated, differing_facts, fitted_to
-from anykg.answers.missing import MISSING
+from anykg.answers.calibrating import cache, calibration
+from anykg.answers.calibrating.missing import MISSING
+from anykg.answers.fitting.asked_before import calibrated, differing_facts, fitted_to
 from anykg.cluster import Cluster
 from anykg.errors import InputError, SettingError
 from anykg.evaluation.protocol import Target
@@ -75,7 +75,7 @@ def kept_calibration(
     if stored_with(model, task):
         whole = budget_of(graph, budget, model) is None
         return own_calibration(model, graph, task) if whole and not _for_another(model, graph) else None
-    kept = calibration_cache.kept(graph, model, task, budget)
+    kept = cache.kept(graph, model, task, budget)
     if kept is not None and kept.note is not None:
         logger.info("Probabilities are %s.", kept.note)
     return None if kept is None else kept.calibration
@@ -92,7 +92,7 @@ def _for_another(model: LinkPredictor, graph: KnowledgeGraph) -> bool:
     differing = differing_facts(model, graph)
     if differing > OTHER * len(graph):
         return True
-    if differing > calibration_cache.SIMILAR * len(graph):
+    if differing > cache.SIMILAR * len(graph):
         logger.info("Probabilities are those of an earlier version of this graph: %s facts differ.", f"{differing:,}")
     return False
 

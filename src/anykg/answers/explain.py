@@ -1,4 +1,4 @@
-"""Explain facts by name: see `anykg.answers.explain` for how explanations are found."""
+"""Explain facts by name: see `anykg.answers.explaining` for how explanations are found."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from anykg.answers.explain.explanation import Explanation
-from anykg.answers.explain.explanation import explain as explain_triplet
-from anykg.answers.explain.show import as_json, as_text
+from anykg.answers.explaining.explanation import Explanation
+from anykg.answers.explaining.explanation import explain as explain_triplet
+from anykg.answers.explaining.show import as_json, as_text
 from anykg.answers.inputs import ModelLike, Name, graph_of, look_up, model_of
 from anykg.answers.results import Result
 from anykg.evaluation.reading import budget_of, neighbourhoods, note_on
@@ -56,7 +56,7 @@ class ExplainedFact(Result):
 
     def draw(self, path: Path | str) -> None:
         """Draw the facts to an .svg or .png file."""
-        from anykg.answers.explain.picture import draw
+        from anykg.answers.explaining.picture import draw
 
         draw(self.explanation, Path(path))
 

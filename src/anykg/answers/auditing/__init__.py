@@ -1,0 +1,1 @@
+"""The plausibility of known facts, judged by the rest of the graph."""

@@ -1,0 +1,1 @@
+"""The probabilities of proposed facts."""
