@@ -17,12 +17,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from anykg.models.nbf.edges import Order, RelationalEdges
+from anykg.models.nbf.edges import RelationalEdges
 from anykg.threads import spread
 
 if TYPE_CHECKING:
     from anykg.models.nbf.aggregate_kernels import Tables
-    from anykg.models.nbf.kernels import Adjacency
 
 Reduce = Literal["sum", "pna"]
 PNA_PARTS = 12  # the width of a PNA aggregate, in D
@@ -161,12 +160,6 @@ def _tables(weights: Tensor) -> Tables:
     return Tables(_flat(weights), weights.shape[1], len(weights) > 1)
 
 
-def _adjacency(order: Order) -> Adjacency:
-    from anykg.models.nbf.kernels import Adjacency
-
-    return Adjacency(order.nodes, order.runs, order.relations, order.others)
-
-
 def _pieces(queries: int) -> int:
     """Pieces per query: few queries are split, so that every core has work; independent of the number of cores."""
     return -(-8 // max(queries, 1))
@@ -196,14 +189,14 @@ class _Sum(torch.autograd.Function):
         order, out = edges.by_receiver, torch.empty_like(states, memory_format=torch.contiguous_format)
         spread(
             message_kernels(states.shape[-1]).sum_forward,
-            _flat(states), _flat(boundary), _flat(out), _tables(weights), _adjacency(order),
+            _flat(states), _flat(boundary), _flat(out), _tables(weights), order.adjacency,
             None if factors is None else factors[order.positions],
         )  # fmt: skip
         return out
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
-        from anykg.models.nbf.aggregate_kernels import message_kernels
+        from anykg.models.nbf.aggregate_kernels import Gradients, message_kernels
 
         (states, weights), edges, factors = ctx.saved_tensors, ctx.edges, ctx.factors
         kernels = message_kernels(states.shape[-1])
@@ -212,8 +205,8 @@ class _Sum(torch.autograd.Function):
         grad_weights = states.new_zeros(len(states), pieces, *weights.shape[1:])
         spread(
             kernels.sum_backward,
-            _flat(grad), _flat(states), _flat(grad_states), _flat(grad_weights), pieces, _tables(weights),
-            _adjacency(order), None if factors is None else factors[order.positions],
+            _flat(states), Gradients(_flat(grad), _flat(grad_states), _flat(grad_weights)), pieces, _tables(weights),
+            order.adjacency, None if factors is None else factors[order.positions],
         )  # fmt: skip
         grad_edges = None
         if ctx.needs_input_grad[3]:

@@ -27,6 +27,14 @@ class Tables(NamedTuple):
     """Whether every query has its own."""
 
 
+class Gradients(NamedTuple):
+    """Gradients of the output, of the states and of the tables in pieces, flat."""
+
+    out: np.ndarray  # [B, N, D]
+    states: np.ndarray  # [B, N, D]
+    weights: np.ndarray  # [B, P, K, D]
+
+
 class MessageKernels(NamedTuple):
     """The compiled loops for one width."""
 
@@ -67,9 +75,10 @@ def message_kernels(width: int) -> MessageKernels:
 
     @njit(cache=True, nogil=True)
     def sum_backward(  # type: ignore[no-untyped-def]
-        counter, grad, states, grad_states, grad_weights, pieces, tables, adjacency, factors
+        counter, states, gradients, pieces, tables, adjacency, factors
     ):
         (weights, num_weights, own), (nodes, runs, relations, receivers) = tables, adjacency
+        grad, grad_states, grad_weights = gradients
         count = len(nodes) - 1
         tasks = len(grad_weights) // max(num_weights * D, 1)
         for _ in range(tasks):

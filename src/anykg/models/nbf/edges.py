@@ -16,6 +16,15 @@ import torch
 from torch import Tensor
 
 
+class Adjacency(NamedTuple):
+    """The edges of a graph as a kernel reads them: an `Order` without positions."""
+
+    nodes: np.ndarray
+    runs: np.ndarray
+    relations: np.ndarray
+    others: np.ndarray
+
+
 class Order(NamedTuple):
     """Edges sorted by node, then relation.
 
@@ -27,6 +36,15 @@ class Order(NamedTuple):
     relations: np.ndarray  # int32 [Q], of the run
     others: np.ndarray  # int32 [E], the node at the other end
     positions: np.ndarray  # int32 [E], the position of the edge in the given order
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """The edges for a kernel."""
+        return Adjacency(*self[:4])
+
+    def kept(self, keep: np.ndarray | None) -> np.ndarray | None:
+        """A mask `keep` [E] of edges in the given order, in the order of the kernel."""
+        return None if keep is None else keep[self.positions]
 
 
 FEW = 1 << 16

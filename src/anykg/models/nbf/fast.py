@@ -25,7 +25,7 @@ from torch import Tensor
 
 from anykg.models.nbf import reference
 from anykg.models.nbf.aggregate import aggregate
-from anykg.models.nbf.edges import Order, RelationalEdges
+from anykg.models.nbf.edges import RelationalEdges
 from anykg.models.nbf.reference import Layer, Queries, update
 from anykg.threads import spread
 
@@ -163,10 +163,6 @@ class _Plan:
     def num_rows(self) -> int:
         return len(self.heads) * self.edges.num_nodes
 
-    def kept(self, order: Order) -> np.ndarray | None:
-        """The mask in the order of the kernel."""
-        return None if self.keep is None else self.keep[order.positions]
-
 
 def _plan(
     depth: int, queries: Queries, edges: RelationalEdges, keep: np.ndarray | None, targets: Tensor | None
@@ -210,11 +206,11 @@ def _forward(
 
     The first states are `start` at `start_rows` and the background elsewhere, or all of `start` if there are no rows.
     """
-    from anykg.models.nbf.kernels import Adjacency, Asked, layer_kernels
+    from anykg.models.nbf.kernels import Asked, layer_kernels
 
-    width, kernels, order = boundary.shape[-1], layer_kernels(boundary.shape[-1]), plan.edges.by_receiver
-    kept, adjacency = plan.kept(order), Adjacency(order.nodes, order.runs, order.relations, order.others)
-    asked = Asked(plan.tables, plan.heads.shape[1], plan.heads.ravel(), flat(boundary))
+    width, kernels = boundary.shape[-1], layer_kernels(boundary.shape[-1])
+    order = plan.edges.by_receiver
+    kept, queries = order.kept(plan.keep), (plan.tables, plan.heads.shape[1], plan.heads.ravel(), flat(boundary))
     allocate: Callable[[int, int], Tensor] = background.new_empty if save else empty_rows
     if start_rows is None:
         states = start.detach().reshape(-1, width)
@@ -226,10 +222,12 @@ def _forward(
     for index, (layer, rows) in enumerate(zip(layers, plan.rows[1:], strict=True)):
         out = allocate(*states.shape) if spare is None else spare
         memory = tuple(np.empty(len(rows) * size, np.float32) for size in (width, width, 1)) if save else None
-        if index == 0 and start_rows is not None and kept is None and not save:
+        if index == 0 and start_rows is not None and plan.keep is None and not save:
             rows = _alike(plan, rows, start_rows, background, layer, out)
         parameters = _parameters(layer, layer.linear.T)
-        spread(kernels.forward, flat(states), flat(out), memory, rows, adjacency, kept, asked, parameters)
+        spread(
+            kernels.forward, flat(states), flat(out), memory, order.adjacency, kept, Asked(rows, *queries), parameters
+        )
         if save:
             history.append(out)
             memories.append(memory)
@@ -243,7 +241,7 @@ def _alike(
     plan: _Plan, rows: np.ndarray, start_rows: np.ndarray, background: Tensor, layer: Layer, out: Tensor
 ) -> np.ndarray:
     """Compute the rows that have the background's state and receive nothing else; return the others."""
-    from anykg.models.nbf.kernels import Adjacency, Parameters, add_senders, layer_kernels
+    from anykg.models.nbf.kernels import Parameters, add_senders, layer_kernels
 
     if len(rows) < MANY_ROWS or len(start_rows) > FEW_START * plan.num_rows:
         return rows
@@ -252,14 +250,12 @@ def _alike(
     add_senders(reached, start_rows.astype(np.int32), order.nodes, order.runs, order.others, plan.edges.num_nodes)
     near = reached[rows] > 0
     far = rows[~near]
-    order = plan.edges.by_receiver
     own, other = layer.linear[:, :width], layer.linear[:, width:]  # of the state, of the aggregate
     vectors = (layer.bias + own @ background, layer.scale, layer.shift)
     parameters = Parameters(
         flat(layer.weights * background), layer.weights.shape[1], flat(other.T), *(flat(vector) for vector in vectors)
     )
-    adjacency = Adjacency(order.nodes, order.runs, order.relations, order.others)
-    kernel = layer_kernels(width).forward_alike
+    adjacency, kernel = plan.edges.by_receiver.adjacency, layer_kernels(width).forward_alike
     spread(kernel, flat(out), far, flat(background), adjacency, plan.tables, parameters)
     left: np.ndarray = rows[near]
     return left
@@ -323,21 +319,20 @@ def _backward(
 
     Rows without a gradient are zero.
     """
-    from anykg.models.nbf.kernels import Adjacency, Wanted, layer_kernels
+    from anykg.models.nbf.kernels import Wanted, layer_kernels
 
     rows, wanted, width = plan.rows[index + 1], plan.rows[index], states.shape[1]
     queries, nodes = len(plan.heads), plan.edges.num_nodes
-    order, kernels = plan.edges.by_sender, layer_kernels(width)
-    parameters, before = _parameters(layer, layer.linear), flat(states)
+    kernels, parameters, before = layer_kernels(width), _parameters(layer, layer.linear), flat(states)
     grad_linear = np.empty((PIECES, width, 2 * width), np.float32)
     grad_vectors = np.empty((PIECES, 3, width), np.float32)
     sums = grad_linear.reshape(-1), grad_vectors.reshape(-1)
     spread(kernels.backward_rows, gradients, before, memory, rows, parameters, *sums)
     grad_weights = np.zeros((queries, pieces_of(queries), *layer.weights.shape[1:]), np.float32)
     bounds = np.searchsorted(wanted, np.arange(queries + 1) * nodes)
-    adjacency = Adjacency(order.nodes, order.runs, order.relations, order.others)
-    where = Wanted(wanted, bounds), adjacency, plan.kept(order), plan.tables
-    spread(kernels.backward_edges, gradients, before, *where, parameters, grad_weights.reshape(-1))
+    order = plan.edges.by_sender
+    edges = Wanted(wanted, bounds, plan.tables), order.adjacency, order.kept(plan.keep)
+    spread(kernels.backward_edges, gradients, before, *edges, parameters, grad_weights.reshape(-1))
     of_weights = np.zeros(layer.weights.shape, np.float32)
     for table, parts in zip(plan.tables, grad_weights, strict=True):
         for part in parts:

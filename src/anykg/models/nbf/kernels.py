@@ -76,7 +76,6 @@ def add_senders(
 @njit(cache=True, nogil=True)
 def product(
     a: np.ndarray,
-    a_at: int,
     a_row: int,
     a_step: int,
     b: np.ndarray,
@@ -85,10 +84,10 @@ def product(
     depth: int,
     width: int,
 ) -> None:
-    """Out [height, width] += a [height, depth] @ b [depth, width]; a lies in memory from a_at on, by two strides."""
+    """Out [height, width] += a [height, depth] @ b [depth, width]; a is read by two strides."""
     for column in range(0, width, LANES):
         for row in range(0, height, 4):
-            at, to = a_at + row * a_row, row * width + column
+            at, to = row * a_row, row * width + column
             sum0, sum1 = load(out, to, LANES), load(out, to + width, LANES)
             sum2, sum3 = load(out, to + 2 * width, LANES), load(out, to + 3 * width, LANES)
             for k in range(depth):
@@ -108,17 +107,16 @@ def affine(
     a: np.ndarray,
     b: np.ndarray,
     bias: np.ndarray,
-    bias_at: int,
     out: np.ndarray,
     height: int,
     depth: int,
     width: int,
     relu: bool,
 ) -> None:
-    """Out [height, width] = a [height, depth] @ b [depth, width] + bias, which lies from bias_at on; ReLU if wanted."""
+    """Out [height, width] = a [height, depth] @ b [depth, width] + bias [width]; ReLU if wanted."""
     zero = splat(np.float32(0), LANES)
     for column in range(0, width, LANES):
-        start = load(bias, bias_at + column, LANES)
+        start = load(bias, column, LANES)
         for row in range(0, height, 4):
             at, to = row * depth, row * width + column
             sum0, sum1, sum2, sum3 = start, start, start, start
@@ -159,18 +157,10 @@ def normalised(value):  # type: ignore[no-untyped-def]
     return multiply(value, splat_like(np.float32(1) / np.float32(sqrt(variance + np.float32(EPSILON))), value))
 
 
-class Adjacency(NamedTuple):
-    """The edges of a graph as an `edges.Order` has them."""
-
-    nodes: np.ndarray
-    runs: np.ndarray
-    relations: np.ndarray
-    others: np.ndarray
-
-
 class Asked(NamedTuple):
-    """B queries with M heads each."""
+    """B queries with M heads each, and the rows b * N + node that are computed."""
 
+    rows: np.ndarray  # int32
     tables: np.ndarray  # int32 [B]
     marks: int  # M
     heads: np.ndarray  # int32 [B * M]
@@ -197,10 +187,11 @@ class Gradients(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """Rows b * N + node, ascending; those of query b are from bounds[b] to bounds[b + 1]."""
+    """Rows b * N + node, ascending; those of query b are from bounds[b] to bounds[b + 1], its weights in tables[b]."""
 
     rows: np.ndarray
     bounds: np.ndarray  # [B + 1]
+    tables: np.ndarray  # int32 [B]
 
 
 class LayerKernels(NamedTuple):
@@ -222,14 +213,14 @@ def layer_kernels(width: int) -> LayerKernels:
     D, D2 = width, 2 * width  # noqa: N806
 
     @njit(cache=True, nogil=True)
-    def forward(counter, states, out, saved, rows, adjacency, keep, asked, parameters):  # type: ignore[no-untyped-def]
-        """One layer for the listed rows: `out` [B * N, D] gets their new states.
+    def forward(counter, states, out, saved, adjacency, keep, asked, parameters):  # type: ignore[no-untyped-def]
+        """One layer for the rows that are asked for: `out` [B * N, D] gets their new states.
 
         `saved` is None or three flat arrays that keep, in the order of `rows`, what the backward pass needs: aggregates
         [M, D], normalised products [M, D] and inverse deviations [M].
         """
         nodes, runs, relations, senders = adjacency
-        tables, marks, heads, boundary = asked
+        rows, tables, marks, heads, boundary = asked
         weights, num_weights, linear, bias, scale, shift = parameters
         count = len(nodes) - 1
         tasks = (len(rows) + TILE - 1) // TILE
@@ -260,7 +251,7 @@ def layer_kernels(width: int) -> LayerKernels:
                 store(pair, i * D2 + D, total_message)
                 if saved is not None:
                     store(saved[0], (first + i) * D, total_message)
-            affine(pair, linear, bias, 0, mixed, TILE, D2, D, False)
+            affine(pair, linear, bias, mixed, TILE, D2, D, False)
             for i in range(height):
                 value = load(mixed, i * D, D)
                 value = subtract(value, splat(total(value) / np.float32(D), D))
@@ -307,7 +298,7 @@ def layer_kernels(width: int) -> LayerKernels:
                     total_message = multiply_add(size, weight, total_message)
                     run += 1
                 store(received, i * D, total_message)
-            affine(received, linear, bias, 0, mixed, TILE, D, D, False)
+            affine(received, linear, bias, mixed, TILE, D, D, False)
             for i in range(height):
                 value = normalised(load(mixed, i * D, D))
                 value = multiply_add(value, load(scale, 0, D), load(shift, 0, D))
@@ -362,8 +353,8 @@ def layer_kernels(width: int) -> LayerKernels:
                     store(grad_mixed, i * D, grad)
                     store(pair, i * D2, load(states, row * D, D))
                     store(pair, i * D2 + D, load(saved[0], (first + i) * D, D))
-                product(grad_mixed, 0, D, 1, linear, grad_pair, TILE, D, D2)
-                product(grad_mixed, 0, 1, D, pair, sums, D, TILE, D2)
+                product(grad_mixed, D, 1, linear, grad_pair, TILE, D, D2)
+                product(grad_mixed, 1, D, pair, sums, D, TILE, D2)
                 for i in range(height):
                     row = np.int64(rows[first + i])
                     own = add(load(grad_out, row * D, D), load(grad_pair, i * D2, D))
@@ -376,7 +367,7 @@ def layer_kernels(width: int) -> LayerKernels:
 
     @njit(cache=True, nogil=True)
     def backward_edges(  # type: ignore[no-untyped-def]
-        counter, gradients, states, wanted, adjacency, keep, tables, parameters, grad_weights
+        counter, gradients, states, wanted, adjacency, keep, parameters, grad_weights
     ):
         """From the gradient of the aggregates to those of the senders' states (added) and of the weights.
 
@@ -384,7 +375,7 @@ def layer_kernels(width: int) -> LayerKernels:
         Aggregates that were not computed have gradient 0.
         """
         grad_states, grad_aggregate = gradients.states, gradients.aggregate
-        rows, bounds = wanted
+        rows, bounds, tables = wanted
         nodes, runs, relations, receivers = adjacency
         weights, num_weights = parameters.weights, parameters.num_weights
         count, pieces = len(nodes) - 1, len(grad_weights) // max((len(bounds) - 1) * num_weights * D, 1)

@@ -71,7 +71,7 @@ def mlp_kernels(width: int) -> MLPKernels:
                 query = (begin + i) // count
                 store(own, i * D, load(states, (begin + i) * D, D))
                 store(hidden, i * D2, load(offsets, query * D2, D2))
-            product(own, 0, D, 1, first, hidden, TILE, D, D2)
+            product(own, D, 1, first, hidden, TILE, D, D2)
             for i in range(height):
                 positive = larger(load(hidden, i * D2, D2), splat(np.float32(0), D2))
                 scores[begin + i] = total(multiply(positive, load(last, 0, D2)))
@@ -102,7 +102,7 @@ def mlp_kernels(width: int) -> MLPKernels:
                     store(grad_own, i * D, splat(np.float32(0), D))
                 for i in range(height):
                     store(own, i * D, load(states, (begin + i) * D, D))
-                product(own, 0, D, 1, first, hidden, TILE, D, D2)
+                product(own, D, 1, first, hidden, TILE, D, D2)
                 for i in range(TILE):
                     if i < height:
                         before = load(hidden, i * D2, D2)
@@ -113,8 +113,8 @@ def mlp_kernels(width: int) -> MLPKernels:
                         store(hidden, i * D2, grad)
                     else:
                         store(hidden, i * D2, splat(np.float32(0), D2))
-                product(hidden, 0, D2, 1, first_t, grad_own, TILE, D2, D)
-                product(own, 0, 1, D, hidden, sums_first, D, TILE, D2)
+                product(hidden, D2, 1, first_t, grad_own, TILE, D2, D)
+                product(own, 1, D, hidden, sums_first, D, TILE, D2)
                 for i in range(height):
                     store(grad_states, (begin + i) * D, load(grad_own, i * D, D))
             grad_first[task * D * D2 : (task + 1) * D * D2] = sums_first
@@ -137,8 +137,8 @@ def mlp_kernels(width: int) -> MLPKernels:
             height = min(TILE, num_rows - begin)
             for i in range(height):
                 store(own, i * D, load(states, (begin + i) * D, D))
-            affine(own, first, offsets, 0, hidden, TILE, D, D2, True)
-            affine(hidden, second, bias, 0, new, TILE, D2, D, False)
+            affine(own, first, offsets, hidden, TILE, D, D2, True)
+            affine(hidden, second, bias, new, TILE, D2, D, False)
             for i in range(height):
                 store(out, (begin + i) * D, load(new, i * D, D))
 
@@ -174,17 +174,17 @@ def mlp_kernels(width: int) -> MLPKernels:
                         of_bias = add(of_bias, value)
                     else:
                         store(new, i * D, splat(np.float32(0), D))
-                product(own, 0, D, 1, first, hidden, TILE, D, D2)
-                product(new, 0, D, 1, second_t, grad_hidden, TILE, D, D2)
+                product(own, D, 1, first, hidden, TILE, D, D2)
+                product(new, D, 1, second_t, grad_hidden, TILE, D, D2)
                 for i in range(TILE):
                     before = load(hidden, i * D2, D2)
                     value = where_positive(before, load(grad_hidden, i * D2, D2))
                     of_offsets = add(of_offsets, value)
                     store(grad_hidden, i * D2, value)
                     store(hidden, i * D2, where_positive(before, before))
-                product(hidden, 0, 1, D2, new, sums_second, D2, TILE, D)
-                product(own, 0, 1, D, grad_hidden, sums_first, D, TILE, D2)
-                product(grad_hidden, 0, D2, 1, first_t, grad_own, TILE, D2, D)
+                product(hidden, 1, D2, new, sums_second, D2, TILE, D)
+                product(own, 1, D, grad_hidden, sums_first, D, TILE, D2)
+                product(grad_hidden, D2, 1, first_t, grad_own, TILE, D2, D)
                 for i in range(height):
                     store(grad_states, (begin + i) * D, load(grad_own, i * D, D))
             grad_first[piece * D * D2 : (piece + 1) * D * D2] = sums_first

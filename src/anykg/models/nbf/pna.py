@@ -28,12 +28,12 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from anykg.models.nbf.aggregate import SMALLEST_VARIANCE, aggregate, degree_scales, message_counts
-from anykg.models.nbf.edges import Order, RelationalEdges
+from anykg.models.nbf.edges import RelationalEdges
 from anykg.models.nbf.fast import PIECES, flat, kernels_apply
 from anykg.threads import spread
 
 if TYPE_CHECKING:
-    from anykg.models.nbf.pna_kernels import Asked, Degrees, Parameters
+    from anykg.models.nbf.pna_kernels import Degrees, Parameters, Problem, Rows
 
 
 class Layer(NamedTuple):
@@ -85,14 +85,16 @@ def propagate(
 @torch.no_grad()
 def background_states(layers: Sequence[Layer], edges: RelationalEdges) -> list[Tensor] | None:
     """The states [N, D] of a query without a head after each layer; None if the kernels do not apply."""
+    from anykg.models.nbf.pna_kernels import Rows
+
     start = layers[0].bias.new_zeros(0, len(layers[0].bias))
     if not kernels_apply(start):
         return None
     everyone = np.arange(edges.num_nodes, dtype=np.int32)
     rows = [
-        _Rows(everyone[:0], np.zeros_like(everyone), 1, 1),
-        _Rows(everyone[:0], everyone, len(everyone), len(everyone)),
-        *[_Rows(everyone, everyone, len(everyone), 0)] * (len(layers) - 1),
+        Rows(everyone[:0], np.zeros_like(everyone), 1, 1, 1),
+        Rows(everyone[:0], everyone, len(everyone), len(everyone), 0),
+        *[Rows(everyone, everyone, len(everyone), 0, 0)] * (len(layers) - 1),
     ]
     plan = _Plan(edges, None, np.full(1, -1, np.int32), _degrees(edges, None), rows, everyone)
     return _forward(plan, layers, start, [_first_background(layers[0], plan)], every=True)[0][1:]
@@ -120,15 +122,6 @@ def _reference(
 # -- which states are computed --------------------------------------------------------------------------------------
 
 
-class _Rows(NamedTuple):
-    """A table of states. A cell is query * N + node; query 0 is the background."""
-
-    cells: np.ndarray  # int32 [S], ascending: those that are computed
-    where: np.ndarray  # int32 [(1 + B) * N]: the row of each cell, perhaps the background's; -1 if it is not needed
-    shared: int  # rows of the background, which are the first
-    given: int  # rows that are not computed by the layer, but given: the first of the background, or none
-
-
 @dataclass(frozen=True, eq=False)
 class _Plan:
     """What every layer computes, and the graph as the kernels read it."""
@@ -137,12 +130,8 @@ class _Plan:
     keep: np.ndarray | None  # uint8 [E], in the order given
     heads: np.ndarray  # int32 [1 + B], -1 for the background
     degrees: Degrees
-    rows: list[_Rows]  # of the start and of each layer
+    rows: list[Rows]  # of the start and of each layer
     read: np.ndarray  # [M], rows of the last table
-
-    def kept(self, order: Order) -> np.ndarray | None:
-        """The mask in the order of the kernel."""
-        return None if self.keep is None else self.keep[order.positions]
 
 
 def _plan(
@@ -150,6 +139,7 @@ def _plan(
 ) -> _Plan:
     """With `known`, all states of the background are given, otherwise those after the first layer that are needed."""
     from anykg.models.nbf.kernels import add_senders
+    from anykg.models.nbf.pna_kernels import Rows
 
     count, shape = edges.num_nodes, (1 + len(heads), edges.num_nodes)
     starts = (count * np.arange(1, 1 + len(heads)) + heads.numpy()).astype(np.int32)
@@ -174,13 +164,13 @@ def _plan(
         shared = int(np.searchsorted(cells, count))
         given = shared if known or index == 0 else 0
         cells = cells[given:]
-        rows.append(_Rows(cells, where.ravel(), shared, given))
+        rows.append(Rows(cells, where.ravel(), shared, given, 0))
         wanted = np.zeros(shape, np.uint8)
         add_senders(wanted.ravel(), cells, order.nodes, order.runs, order.others, count)
 
     where = np.zeros(shape, np.int32)  # the first states: zero, and those of the heads
     where.ravel()[starts] = np.arange(1, 1 + len(starts))
-    rows.append(_Rows(starts, where.ravel(), 1, 1))
+    rows.append(Rows(starts, where.ravel(), 1, 1, 1))
     rows.reverse()
     last = rows[-1].where
     return _Plan(
@@ -228,12 +218,11 @@ def _forward(
 
     `background` has the rows that are given, for each layer that does not compute them.
     """
-    from anykg.models.nbf.pna_kernels import pna_kernels
+    from anykg.models.nbf.pna_kernels import Table, pna_kernels
 
-    width, order = start.shape[1], plan.edges.by_receiver
-    graph = *_graph(plan, order), plan.degrees
+    width, kept = start.shape[1], plan.edges.by_receiver.kept(plan.keep)
     states = torch.cat([start.new_zeros(1, width), start.detach()])
-    asked = _asked(plan, states)
+    problem = _problem(plan, states)
     tables, memories = [states], []
     for index, layer in enumerate(layers):
         before, after = plan.rows[index : index + 2]
@@ -241,11 +230,9 @@ def _forward(
         if after.given:
             out[: after.given] = background[index]
         memory = np.empty(len(after.cells) * 4 * width, np.float32) if save else None
-        spread(
-            pna_kernels(width).forward,
-            after.cells, flat(states), before.where, flat(out), after.given, memory, *graph, asked,
-            _parameters(layer, _matrix(layer.linear)),
-        )  # fmt: skip
+        old, new = Table(flat(states), before), Table(flat(out), after)
+        parameters = _parameters(layer, _matrix(layer.linear))
+        spread(pna_kernels(width).forward, old, new, memory, problem, kept, parameters)
         states = out
         tables = [*tables, out] if save or every else [out]
         if memory is not None:
@@ -287,29 +274,25 @@ def _backward(
     grad_start: Tensor,
 ) -> tuple[Tensor, list[Tensor]]:
     """The gradients of a layer's input table and parameters; that of the boundary is added to `grad_start`."""
-    from anykg.models.nbf.pna_kernels import pna_kernels
+    from anykg.models.nbf.pna_kernels import CellGradients, EdgeGradients, Table, pna_kernels
 
     (before, after), width = plan.rows[index : index + 2], grad_out.shape[1]
     kernels, states = pna_kernels(width), tables[index]
+    old, new = Table(flat(states), before), Table(flat(tables[index + 1]), after)
     grad_moments, grad_own = (np.empty(len(after.cells) * parts * width, np.float32) for parts in (4, 1))
     grad_matrix = np.empty((PIECES, 5 * width, 3 * width), np.float32)
     grad_bias = np.empty((PIECES, width), np.float32)
-    spread(
-        kernels.backward_cells,
-        after.cells, flat(states), before.where, flat(tables[index + 1][after.given :]), memory,
-        *_graph(plan, plan.edges.by_receiver), plan.degrees, _asked(plan, tables[0]),
-        _parameters(layer, _matrix(layer.linear).T),
-        flat(grad_out[after.given :]), grad_moments, grad_own, flat(grad_start),
-        grad_matrix.reshape(-1), grad_bias.reshape(-1),
-    )  # fmt: skip
+    sums = grad_matrix.reshape(-1), grad_bias.reshape(-1)
+    of_cells = CellGradients(flat(grad_out), grad_moments, grad_own, flat(grad_start), *sums)
+    parameters = _parameters(layer, _matrix(layer.linear).T)
+    problem, kept = _problem(plan, tables[0]), plan.edges.by_receiver.kept(plan.keep)
+    spread(kernels.backward_cells, old, new, memory, problem, kept, parameters, of_cells)
     grad_before = torch.zeros_like(states)
     grad_weights = np.zeros((PIECES, *layer.weights.shape), np.float32)
-    spread(
-        kernels.backward_edges,
-        flat(states), before.where, int(index == 0), after.where, after.shared, after.given, memory,
-        *_graph(plan, plan.edges.by_sender), flat(layer.weights),
-        grad_moments, grad_own, flat(grad_before), grad_weights.reshape(-1), PIECES,
-    )  # fmt: skip
+    of_edges = EdgeGradients(grad_moments, grad_own, flat(grad_before), grad_weights.reshape(-1))
+    order = plan.edges.by_sender
+    edges = order.adjacency, order.kept(plan.keep)
+    spread(kernels.backward_edges, old, new, memory, *edges, flat(layer.weights), of_edges)
     results = grad_weights.sum(0), _linear(grad_matrix.sum(0)), grad_bias.sum(0)
     return grad_before, [torch.from_numpy(values) for values in results]
 
@@ -318,17 +301,11 @@ def _layers(parameters: Sequence[Tensor]) -> list[Layer]:
     return [Layer(*parameters[at : at + 3]) for at in range(0, len(parameters), 3)]
 
 
-def _graph(plan: _Plan, order: Order) -> tuple[Any, ...]:
-    from anykg.models.nbf.kernels import Adjacency
-
-    return Adjacency(order.nodes, order.runs, order.relations, order.others), plan.kept(order)
-
-
-def _asked(plan: _Plan, start: Tensor) -> Asked:
+def _problem(plan: _Plan, start: Tensor) -> Problem:
     """The first table is also the boundary: its row 0 is zero."""
-    from anykg.models.nbf.pna_kernels import Asked
+    from anykg.models.nbf.pna_kernels import Asked, Problem
 
-    return Asked(plan.heads, flat(start))
+    return Problem(plan.edges.by_receiver.adjacency, plan.degrees, Asked(plan.heads, flat(start)))
 
 
 def _parameters(layer: Layer, matrix: Tensor) -> Parameters:

@@ -18,6 +18,7 @@ import numpy as np
 from numba import njit
 
 from anykg.models.nbf.aggregate import SMALLEST_VARIANCE
+from anykg.models.nbf.edges import Adjacency
 from anykg.models.nbf.kernels import TILE, product
 from anykg.models.simd import (
     add,
@@ -47,11 +48,36 @@ class Degrees(NamedTuple):
     inverses: np.ndarray  # 1 / log-degrees
 
 
+class Rows(NamedTuple):
+    """Which cells a table of states has."""
+
+    cells: np.ndarray  # int32 [S], ascending: those that are computed
+    where: np.ndarray  # int32 [(1 + B) * N]: the row of each cell, perhaps the background's; -1 if it is not needed
+    shared: int  # rows of the background, which are the first
+    given: int  # rows that are not computed by the layer, but given: the first of the background, or none
+    fixed: int  # rows that get no gradient, which are the first
+
+
+class Table(NamedTuple):
+    """The states before or after a layer."""
+
+    states: np.ndarray  # flat [given + S, D]
+    rows: Rows
+
+
 class Asked(NamedTuple):
     """The background, which has no head, and B queries."""
 
     heads: np.ndarray  # int32 [1 + B]
     boundary: np.ndarray  # flat [1 + B, D]
+
+
+class Problem(NamedTuple):
+    """What all layers read: the edges by receiver, and what is asked."""
+
+    adjacency: Adjacency
+    degrees: Degrees
+    asked: Asked
 
 
 class Parameters(NamedTuple):
@@ -63,6 +89,33 @@ class Parameters(NamedTuple):
     weights: np.ndarray  # [K, D]
     matrix: np.ndarray  # [5D, 3D], transposed in the backward pass
     bias: np.ndarray  # [D]
+
+
+class CellGradients(NamedTuple):
+    """Gradients, flat: of the layer's output, and of what a cell's state is computed from.
+
+    `moments` are sum, sum of squares, largest and smallest message, the last two divided by how many messages attain
+    them. Each of P pieces of the cells has sums of its own, `matrix` and `bias`.
+    """
+
+    out: np.ndarray  # [given + S, D]
+    moments: np.ndarray  # [S, 4D]
+    own: np.ndarray  # [S, D]
+    boundary: np.ndarray  # [1 + B, D], added to
+    matrix: np.ndarray  # [P, 5D, 3D]
+    bias: np.ndarray  # [P, D]
+
+
+class EdgeGradients(NamedTuple):
+    """Gradients, flat: those of moments and own states, and what follows from them.
+
+    Each of P pieces of the nodes has sums of its own, `weights`; these and `before` are zero to begin with.
+    """
+
+    moments: np.ndarray  # [S, 4D]
+    own: np.ndarray  # [S, D]
+    before: np.ndarray  # [S', D], of the table before the layer
+    weights: np.ndarray  # [P, K, D]
 
 
 class PNAKernels(NamedTuple):
@@ -79,16 +132,14 @@ def pna_kernels(width: int) -> PNAKernels:
     D, D2, D3, D4, D5 = width, 2 * width, 3 * width, 4 * width, 5 * width  # noqa: N806
 
     @njit(cache=True, nogil=True)
-    def forward(  # type: ignore[no-untyped-def]
-        counter, cells, before, where, out, first_row, saved, adjacency, keep, degrees, asked, parameters
-    ):
-        """One layer: rows of `out` from `first_row` on get the new states of the cells.
+    def forward(counter, old, new, saved, problem, keep, parameters):  # type: ignore[no-untyped-def]
+        """One layer: the `new` table's rows that are not given get the new states of its cells.
 
         `saved` is None or a flat array [S, 4D] for mean, largest, smallest and variance, which the backward pass needs.
         """
-        nodes, runs, relations, senders = adjacency
-        counts, scales, inverses = degrees
-        heads, boundary = asked
+        before, where = old.states, old.rows.where
+        out, cells, first_row = new.states, new.rows.cells, new.rows.given
+        (nodes, runs, relations, senders), (counts, scales, inverses), (heads, boundary) = problem
         weights, matrix, bias = parameters
         count = len(nodes) - 1
         tasks = (len(cells) + TILE - 1) // TILE
@@ -134,7 +185,7 @@ def pna_kernels(width: int) -> PNAKernels:
                     store(saved, at + D, most)
                     store(saved, at + D2, least)
                     store(saved, at + D3, variance)
-            product(inputs, 0, D5, 1, matrix, products, TILE, D5, D3)
+            product(inputs, D5, 1, matrix, products, TILE, D5, D3)
             for i in range(height):
                 node = np.int64(cells[first + i]) % count
                 value = load(products, i * D3, D)
@@ -143,19 +194,12 @@ def pna_kernels(width: int) -> PNAKernels:
                 store(out, (first_row + first + i) * D, larger(value, splat(np.float32(0), D)))
 
     @njit(cache=True, nogil=True)
-    def backward_cells(  # type: ignore[no-untyped-def]
-        counter, cells, before, where, out, saved, adjacency, keep, degrees, asked, parameters,
-        grad_out, grad_moments, grad_own, grad_boundary, grad_matrix, grad_bias,
-    ):  # fmt: skip
-        """From the gradient of `out` to those of the cells' own states, of their moments and of the parameters.
-
-        grad_moments [S, 4D] are the gradients of sum, sum of squares, largest and smallest, the last two divided by how
-        many messages attain them. Each of P pieces of the cells has sums of its own, grad_matrix [P, 5D, 3D] and
-        grad_bias [P, D]; the heads' gradients are added to grad_boundary [1 + B, D].
-        """
-        nodes, runs, relations, senders = adjacency
-        counts, scales, inverses = degrees
-        heads, boundary = asked
+    def backward_cells(counter, old, new, saved, problem, keep, parameters, gradients):  # type: ignore[no-untyped-def]
+        """From the gradient of the output to the other `CellGradients`."""
+        before, where = old.states, old.rows.where
+        out, cells, first_row = new.states, new.rows.cells, new.rows.given
+        (nodes, runs, relations, senders), (counts, scales, inverses), (heads, boundary) = problem
+        grad_out, grad_moments, grad_own, grad_boundary, grad_matrix, grad_bias = gradients
         weights, matrix, _ = parameters
         count, pieces = len(nodes) - 1, len(grad_bias) // D
         tiles = (len(cells) + TILE - 1) // TILE
@@ -178,7 +222,8 @@ def pna_kernels(width: int) -> PNAKernels:
                     row = first + i
                     cell = np.int64(cells[row])
                     node = cell % count
-                    grad = where_positive(load(out, row * D, D), load(grad_out, row * D, D))
+                    at = (first_row + row) * D
+                    grad = where_positive(load(out, at, D), load(grad_out, at, D))
                     sum_bias = add(sum_bias, grad)
                     store(given, i * D3, grad)
                     store(given, i * D3 + D, multiply(grad, splat(scales[node], D)))
@@ -190,8 +235,8 @@ def pna_kernels(width: int) -> PNAKernels:
                     store(inputs, at + D3, load(saved, row * D4 + D2, D))
                     variance = load(saved, row * D4 + D3, D)
                     store(inputs, at + D4, square_root(larger(variance, splat(_SMALLEST, D))))
-                product(given, 0, D3, 1, matrix, to_inputs, TILE, D3, D5)
-                product(inputs, 0, 1, D5, given, sums, D5, TILE, D3)
+                product(given, D3, 1, matrix, to_inputs, TILE, D3, D5)
+                product(inputs, 1, D5, given, sums, D5, TILE, D3)
                 for i in range(height):
                     row, at = first + i, i * D5
                     cell = np.int64(cells[row])
@@ -235,18 +280,14 @@ def pna_kernels(width: int) -> PNAKernels:
             store(grad_bias, piece * D, sum_bias)
 
     @njit(cache=True, nogil=True)
-    def backward_edges(  # type: ignore[no-untyped-def]
-        counter, before, where, first_row, where_out, shared, given, saved, adjacency, keep, weights,
-        grad_moments, grad_own, grad_before, grad_weights, pieces,
-    ):  # fmt: skip
-        """From the gradients of moments and own states to those of the rows of `before`, added, and of the weights.
-
-        Rows below `first_row` get no gradient. The first `shared` rows of the layer's output are the background's; the
-        first `given` ones were not computed by the layer.
-        Every piece of the nodes has sums of its own, grad_weights [P, K, D]; both sums are zero to begin with.
-        """
+    def backward_edges(counter, old, new, saved, adjacency, keep, weights, gradients):  # type: ignore[no-untyped-def]
+        """From the gradients of moments and own states to the other `EdgeGradients`."""
+        before, where, first_row = old.states, old.rows.where, old.rows.fixed
+        where_out, shared, given = new.rows.where, new.rows.shared, new.rows.given
         nodes, runs, relations, receivers = adjacency
+        grad_moments, grad_own, grad_before, grad_weights = gradients
         count, size = len(nodes) - 1, len(weights)
+        pieces = len(grad_weights) // max(size, 1)
         queries = len(where_out) // max(count, 1)
         for _ in range(pieces):
             piece = take(counter)

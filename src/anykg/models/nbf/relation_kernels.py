@@ -116,18 +116,27 @@ def count_meetings(nodes, relations, keep, wanted, num_relations):  # type: igno
     return result
 
 
+class Factors(NamedTuple):
+    """The factors of a tile of states and what they are computed from, flat."""
+
+    own: np.ndarray  # [TILE, D], the states
+    hidden: np.ndarray  # [4, TILE, D], the hidden layer
+    factors: np.ndarray  # [4, TILE, D]
+
+
 @njit(cache=True, nogil=True)
-def _factors(states, at, height, query, weights, own, hidden, factors, width):  # type: ignore[no-untyped-def]
-    """The factors [4, TILE, D] of up to TILE states from row `at` on; `hidden` [4, TILE, D] keeps the hidden layer."""
+def _factors(states, at, height, query, weights, made, width):  # type: ignore[no-untyped-def]
+    """Fill `made`, `Factors` of up to TILE states from row `at` on."""
     first, offsets, second, bias, _, _ = weights
+    own, hidden, factors = made
     size, weight_size = TILE * width, width * width
     for lane in range(0, height * width, LANES):
         store(own, lane, load(states, at * width + lane, LANES))
     for k in range(4):
         inner, outer = hidden[k * size : (k + 1) * size], factors[k * size : (k + 1) * size]
         part = slice(k * weight_size, (k + 1) * weight_size)
-        affine(own, first[part], offsets, (query * 4 + k) * width, inner, TILE, width, width, True)
-        affine(inner, second[part], bias, k * width, outer, TILE, width, width, False)
+        affine(own, first[part], offsets[(query * 4 + k) * width :], inner, TILE, width, width, True)
+        affine(inner, second[part], bias[k * width :], outer, TILE, width, width, False)
 
 
 @lru_cache
@@ -149,7 +158,7 @@ def relation_kernels(width: int) -> RelationKernels:
                 break
             begin = task * TILE
             height = min(TILE, count - begin)
-            _factors(states, begin, height, 0, weights, own, hidden, factors, D)
+            _factors(states, begin, height, 0, weights, Factors(own, hidden, factors), D)
             for i in range(height):
                 for k in range(4):
                     store(out, ((begin + i) * 4 + k) * D, load(factors, (k * TILE + i) * D, D))
@@ -178,7 +187,7 @@ def relation_kernels(width: int) -> RelationKernels:
                 if at < end and rows[at] == base + node:
                     if at == ready:
                         tile, ready = at, min(at + TILE, end)
-                        _factors(states, at, ready - at, query, weights, own, hidden, factors, D)
+                        _factors(states, at, ready - at, query, weights, Factors(own, hidden, factors), D)
                     i = at - tile
                     factor_hh = load(factors, (HH * TILE + i) * D, D)
                     factor_tt = load(factors, (TT * TILE + i) * D, D)
@@ -246,7 +255,7 @@ def relation_kernels(width: int) -> RelationKernels:
             sums_second = np.zeros(4 * D * D, np.float32)
             for begin in range(count * piece // pieces, stop, TILE):
                 height = min(TILE, stop - begin)
-                _factors(states, query * count + begin, height, query, weights, own, hidden, factors, D)
+                _factors(states, query * count + begin, height, query, weights, Factors(own, hidden, factors), D)
                 grad_own[:] = 0
                 grad_factors[:] = 0
                 for i in range(height):
@@ -293,9 +302,9 @@ def relation_kernels(width: int) -> RelationKernels:
                 for k in range(4):
                     of_factors = grad_factors[k * TILE * D : (k + 1) * TILE * D]
                     part = slice(k * D * D, (k + 1) * D * D)
-                    product(hidden, k * TILE * D, 1, D, of_factors, sums_second[part], D, TILE, D)
+                    product(hidden[k * TILE * D :], 1, D, of_factors, sums_second[part], D, TILE, D)
                     grad_part[:] = 0
-                    product(of_factors, 0, D, 1, second_t[part], grad_part, TILE, D, D)
+                    product(of_factors, D, 1, second_t[part], grad_part, TILE, D, D)
                     at = (task * 4 + k) * D
                     sum_bias, sum_offsets = load(grad_bias, at, D), load(grad_offsets, at, D)
                     for i in range(TILE):
@@ -305,8 +314,8 @@ def relation_kernels(width: int) -> RelationKernels:
                         store(grad_hidden, i * D4 + k * D, value)
                     store(grad_bias, at, sum_bias)
                     store(grad_offsets, at, sum_offsets)
-                product(own, 0, 1, D, grad_hidden, sums_first, D, TILE, D4)
-                product(grad_hidden, 0, D4, 1, first_t, grad_own, TILE, D4, D)
+                product(own, 1, D, grad_hidden, sums_first, D, TILE, D4)
+                product(grad_hidden, D4, 1, first_t, grad_own, TILE, D4, D)
                 for i in range(height):
                     store(grad_states, (query * count + begin + i) * D, load(grad_own, i * D, D))
             grad_first[task * D * D4 : (task + 1) * D * D4] = sums_first
@@ -337,7 +346,7 @@ def relation_kernels(width: int) -> RelationKernels:
                     at = (query * 3 + k) * num_relations + begin + i  # (query, link type, relation)
                     value = add(load(received, at * D, D), splat(boundary[begin + i], D))
                     store(pair, i * D2 + D, value)
-                affine(pair, linear[k * D2 * D : (k + 1) * D2 * D], bias, k * D, mixed, TILE, D2, D, False)
+                affine(pair, linear[k * D2 * D : (k + 1) * D2 * D], bias[k * D :], mixed, TILE, D2, D, False)
                 for i in range(height):
                     value = normalised(load(mixed, i * D, D))
                     value = multiply_add(value, load(scale, k * D, D), load(shift, k * D, D))
