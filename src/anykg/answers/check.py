@@ -11,7 +11,9 @@ graph. A model that was fitted to the graph is judged by the facts that were hid
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -26,6 +28,7 @@ from anykg.answers.fitting.asked_before import asked_before, fitted_to, has_seen
 from anykg.answers.hiding import cache as answers_cache
 from anykg.answers.hiding.recovery import Recovery, ask_back, hide, hide_together
 from anykg.answers.inputs import ModelLike, graph_of, model_of
+from anykg.answers.results import GraphInfo
 from anykg.cluster import Cluster, connected
 from anykg.errors import DataError, InputError, SettingError
 from anykg.evaluation.metrics import HITS
@@ -99,13 +102,10 @@ def check(
     loaded, info = graph_of(graph)
     scorer, called = model_of(model, name)
     num_facts = FACTS[task] if facts is None else facts
-    alike = loaded.derive(redundant_relations)
-    own = own_calibration(scorer, loaded, task) if missing is None else None
     fitted = isinstance(scorer, Mixture) and fitted_to(scorer, loaded)
-    differing = 0
     if isinstance(scorer, Mixture) and fitted:
-        found, others, after_fit = asked_before(scorer, loaded, task), _floors_of(scorer, task), None
-        share = scorer.config.hidden_share
+        floors_then = _floors_of(scorer, task)
+        answers = _Answers(asked_before(scorer, loaded, task), floors_then, scorer.config.hidden_share)
     elif has_seen(scorer, loaded):
         raise InputError(
             f"{called} was fitted to facts by name and may have seen those that a check would hide; check the model it "
@@ -113,59 +113,24 @@ def check(
         )
     else:
         asked = [scorer, *(load_model(floor) for floor in FLOORS if floors)]
-        digests = [f"{digest_of(one)} {budget_of(loaded, budget, one)}" for one in asked]
-        keys = answers_cache.keys_of(digests, task, num_facts, seed)
-        stored = None if again or fit is not None else answers_cache.recall(loaded, asked, keys)
-        if stored is not None:
-            (found, *asked_floors), share, differing = stored
-            rounds = []
-        else:
-            rounds = hide(loaded, num_facts, seed) if fit is None else [_hide_once(loaded, num_facts, seed)]
-            share = len(rounds[0][1]) / len(loaded)
-            with connected(cluster) as workers:
-                found, *asked_floors = [
-                    ask_back(one, rounds, task, alike, shown, whole=loaded, budget=budget, cluster=workers)
-                    for one, shown in zip(asked, (progress, ignore, ignore), strict=False)
-                ]
-            if fit is None:
-                answers_cache.keep(loaded, asked, keys, [found, *asked_floors], share)
-        everything = np.ones(len(found.ranks), bool)
-        others = tuple(_part(floor, part, everything, seed) for floor, part in zip(FLOORS, asked_floors, strict=False))
-        after_fit = None if fit is None else _after_fitting(scorer, rounds, task, alike, fit, seed)
-    evidence = found.evidence(loaded.num_relations)
+        how = _How(task, num_facts, seed, budget)
+        stored = None if again or fit is not None else _stored(loaded, asked, how)
+        answers = stored or _ask(loaded, asked, how, fit, cluster, progress)
+    found, differing = answers.found, answers.differing
+    own = own_calibration(scorer, loaded, task) if missing is None else None
     lacks = loaded.derive(missing_share) if missing is None else missing
-    curve = own or calibration.fit(evidence, found.best_right, list(loaded.relations), hidden=share, missing=lacks)
+    evidence = found.evidence(loaded.num_relations)
+    curve = own or calibration.fit(
+        evidence, found.best_right, list(loaded.relations), hidden=answers.hidden_share, missing=lacks
+    )
     path = cache.path_of(loaded, scorer, task, budget)
     kept = None if own else cache.load(path)
     better_kept = facts is not None and kept is not None and kept.answers > curve.answers
     brief = facts is not None and facts < min(BRIEF, len(loaded) // 20)
     if not (brief or better_kept or own or differing):
         cache.save(curve, path, loaded)
-    everything = np.ones(len(found.ranks), bool)
-    plain = ~found.given_away
-    relations = found.facts[:, 1]
-    by_relation = [_part(loaded.relations.label(int(r)), found, relations == r, seed) for r in np.unique(relations)]
-    report = Report(
-        command="check",
-        graph=info,
-        model=called,
-        task=task,
-        overall=_part("all", found, everything, seed),
-        chance=float(np.mean(np.minimum(10 / found.candidates, 1.0))),
-        floors=others,
-        fitted=after_fit,
-        by_stratum=tuple(
-            _part(stratum, found, found.strata == index, seed)
-            for index, stratum in enumerate(STRATA)
-            if (found.strata == index).any()
-        ),
-        by_relation=tuple(sorted(by_relation, key=lambda part: -part.facts)),
-        not_given_away=_part("not given away", found, plain, seed) if plain.any() and not plain.all() else None,
-        calibration=curve,
-        questions=_questions(loaded, found),
-        per_fact=_by_fact(found, everything)[0]["mrr"],
-    )
-    warnings = _warnings(loaded, report, alike, len(np.unique(found.facts, axis=0)) if fitted else num_facts)
+    report = _report(loaded, info, called, task, answers, curve, seed)
+    warnings = _warnings(loaded, report, len(np.unique(found.facts, axis=0)) if fitted else num_facts)
     if differing:
         warnings.append(
             f"the answers are those of an earlier check of this graph, which differed by {differing:,} facts; check it "
@@ -178,6 +143,103 @@ def check(
             f"`predict --calibrated` keeps using the curve of an earlier check with {kept.answers:,} answers."
         )
     return replace(report, warnings=tuple(warnings))
+
+
+class _How(NamedTuple):
+    """How hidden facts are asked about."""
+
+    task: Target
+    facts: int
+    seed: int
+    budget: int | None
+
+
+class _Answers(NamedTuple):
+    """The answers about hidden facts."""
+
+    found: Recovery
+    floors: tuple[Part, ...]
+    hidden_share: float
+    """Share of the facts that was hidden at once."""
+    fitted: Part | None = None
+    differing: int = 0
+    """Facts in which the graph differs from the one that was asked about."""
+
+
+def _stored(graph: KnowledgeGraph, asked: list[LinkPredictor], how: _How) -> _Answers | None:
+    """The answers of the model and the baselines to an earlier check, if they are in the cache."""
+    stored = answers_cache.recall(graph, asked, _keys(graph, asked, how))
+    if stored is None:
+        return None
+    (found, *floors), share, differing = stored
+    return _Answers(found, _parts(floors, how.seed), share, differing=differing)
+
+
+def _ask(
+    graph: KnowledgeGraph,
+    asked: list[LinkPredictor],
+    how: _How,
+    minutes: float | None,
+    cluster: Cluster | str | None,
+    progress: Progress,
+) -> _Answers:
+    """Hide facts and ask the model and the baselines for them; with `minutes`, also a model fitted to the rest."""
+    task, _, seed, budget = how
+    alike = graph.derive(redundant_relations)
+    rounds = hide(graph, how.facts, seed) if minutes is None else [_hide_once(graph, how.facts, seed)]
+    share = len(rounds[0][1]) / len(graph)
+    with connected(cluster) as workers:
+        found, *floors = [
+            ask_back(one, rounds, task, alike, shown, whole=graph, budget=budget, cluster=workers)
+            for one, shown in zip(asked, (progress, ignore, ignore), strict=False)
+        ]
+    if minutes is not None:
+        fitted = _after_fitting(asked[0], rounds, task, alike, minutes, seed)
+        return _Answers(found, _parts(floors, seed), share, fitted)
+    answers_cache.keep(graph, asked, _keys(graph, asked, how), [found, *floors], share)
+    return _Answers(found, _parts(floors, seed), share)
+
+
+def _keys(graph: KnowledgeGraph, asked: list[LinkPredictor], how: _How) -> list[str]:
+    digests = [f"{digest_of(one)} {budget_of(graph, how.budget, one)}" for one in asked]
+    return answers_cache.keys_of(digests, how.task, how.facts, how.seed)
+
+
+def _report(
+    graph: KnowledgeGraph,
+    info: GraphInfo,
+    model: str,
+    task: Target,
+    answers: _Answers,
+    curve: calibration.Calibration,
+    seed: int,
+) -> Report:
+    """The metrics overall, by stratum and by relation."""
+    found = answers.found
+    everything = np.ones(len(found.ranks), bool)
+    plain = ~found.given_away
+    relations = found.facts[:, RELATION]
+    by_relation = [_part(graph.relations.label(int(r)), found, relations == r, seed) for r in np.unique(relations)]
+    return Report(
+        command="check",
+        graph=info,
+        model=model,
+        task=task,
+        overall=_part("all", found, everything, seed),
+        chance=float(np.mean(np.minimum(10 / found.candidates, 1.0))),
+        floors=answers.floors,
+        fitted=answers.fitted,
+        by_stratum=tuple(
+            _part(stratum, found, found.strata == index, seed)
+            for index, stratum in enumerate(STRATA)
+            if (found.strata == index).any()
+        ),
+        by_relation=tuple(sorted(by_relation, key=lambda part: -part.facts)),
+        not_given_away=_part("not given away", found, plain, seed) if plain.any() and not plain.all() else None,
+        calibration=curve,
+        questions=_questions(graph, found),
+        per_fact=_by_fact(found, everything)[0]["mrr"],
+    )
 
 
 def _hide_once(graph: KnowledgeGraph, facts: int, seed: int) -> tuple[KnowledgeGraph, KnowledgeGraph]:
@@ -221,6 +283,13 @@ def _floors_of(model: Mixture, task: Target) -> tuple[Part, ...]:
     )
 
 
+def _parts(found: Sequence[Recovery], seed: int) -> tuple[Part, ...]:
+    """The metrics of the baselines."""
+    return tuple(
+        _part(name, part, np.ones(len(part.ranks), bool), seed) for name, part in zip(FLOORS, found, strict=False)
+    )
+
+
 def _by_fact(found: Recovery, keep: np.ndarray) -> tuple[dict[str, np.ndarray], int]:
     """Every measure [H] averaged over the questions about one fact, and H."""
     _, which = np.unique(found.facts[keep], axis=0, return_inverse=True)
@@ -235,7 +304,7 @@ def _part(name: str, found: Recovery, keep: np.ndarray, seed: int) -> Part:
     return Part(name, count, {measure: estimate(columns[measure], seed) for measure in MEASURES})
 
 
-def _warnings(graph: KnowledgeGraph, report: Report, alike: np.ndarray, wanted: int) -> list[str]:
+def _warnings(graph: KnowledgeGraph, report: Report, wanted: int) -> list[str]:
     warnings: list[str] = []
     hidden = report.overall.facts
     if hidden < FEW_FACTS:
@@ -248,6 +317,7 @@ def _warnings(graph: KnowledgeGraph, report: Report, alike: np.ndarray, wanted: 
             f"{counts[most] / len(graph):.0%} of the facts are of one relation, {graph.relations.label(most)!r}, which "
             "dominates the figures; look at each relation."
         )
+    alike = graph.derive(redundant_relations)
     if len(alike):
         shown = list(dict.fromkeys(_alike(graph, int(r), int(s)) for r, s in alike))
         more = f", and {len(shown) - 3} more" if len(shown) > 3 else ""
