@@ -35,6 +35,53 @@ SLOPE = np.float32(0.2)
 """Slope of LeakyReLU below zero."""
 
 
+class IncomingEdges(NamedTuple):
+    """E edges, sorted by receiver."""
+
+    offsets: np.ndarray  # int64 [N + 1]: the edges to node v are offsets[v] to offsets[v + 1]
+    senders: np.ndarray  # int32 [E]
+    kinds: np.ndarray  # int32 [E]
+    loops: bool  # whether every node also sends to itself
+
+
+class OutgoingEdges(NamedTuple):
+    """The same edges, found by sender."""
+
+    offsets: np.ndarray  # int64 [N + 1]: the edges from node u are sent[offsets[u]:offsets[u + 1]]
+    sent: np.ndarray  # int32 [E]: rows of `receivers` and `kinds`
+    receivers: np.ndarray  # int32 [E]
+    kinds: np.ndarray  # int32 [E]
+
+
+class Inputs(NamedTuple):
+    """Products with weight matrices and parameters of the attention, flat."""
+
+    nodes: np.ndarray  # [N, 4, H, D]
+    kinds: np.ndarray  # [K, 2, H, D]
+    vector: np.ndarray  # [H, D]
+    bias: np.ndarray  # [K, H]
+
+
+class Results(NamedTuple):
+    """Written by the forward pass and read by the backward pass, flat."""
+
+    weights: np.ndarray  # [E, H] after softmax, [E + N, H] with loops
+    output: np.ndarray  # [N, H, D]
+
+
+class Gradients(NamedTuple):
+    """Of the inputs and of the logits.
+
+    Each of L lanes adds to tables of its own for kinds, vector and bias; within a lane, these are its rows only.
+    """
+
+    nodes: np.ndarray  # flat [N, 4, H, D]
+    logits: np.ndarray  # flat, as many as weights
+    kinds: np.ndarray  # [L, K 2 H D]
+    vector: np.ndarray  # [L, H D]
+    bias: np.ndarray  # [L, K H]
+
+
 @njit(cache=True)
 def _softmax(weights, heads, start, stop, loop):  # type: ignore[no-untyped-def]
     """In place, over rows start to stop and, unless it is -1, the row `loop`."""
@@ -75,9 +122,12 @@ def _logit(state, vector):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _forward_lane(zero, first, last, edges, loops, heads, nodes, kinds, vector, bias, weights, output):  # type: ignore[no-untyped-def]
-    offsets, senders, kind_of = edges
+def _forward_lane(zero, first, last, edges, inputs, results):  # type: ignore[no-untyped-def]
+    offsets, senders, kind_of, loops = edges
+    nodes, kinds, vector, bias = inputs
+    weights, output = results
     D = width_of(zero)  # noqa: N806
+    heads = len(vector) // D
     row, kind_row = 4 * heads * D, 2 * heads * D
     for v in range(first, last):
         start, stop = offsets[v], offsets[v + 1]
@@ -112,13 +162,14 @@ def _forward_lane(zero, first, last, edges, loops, heads, nodes, kinds, vector, 
 
 
 @njit(cache=True)
-def _receiver_lane(  # type: ignore[no-untyped-def]
-    zero, first, last, edges, loops, heads, nodes, kinds, vector, weights, output, gradient,
-    to_nodes, to_logits, to_kinds, to_vector, to_bias,
-):  # fmt: skip
+def _receiver_lane(zero, first, last, edges, inputs, results, gradient, gradients):  # type: ignore[no-untyped-def]
     """Gradients of residuals, logits, receivers and tables, and what senders get of their own loops."""
-    offsets, senders, kind_of = edges
+    offsets, senders, kind_of, loops = edges
+    nodes, kinds, vector, _ = inputs
+    weights, output = results
+    to_nodes, to_logits, to_kinds, to_vector, to_bias = gradients
     D = width_of(zero)  # noqa: N806
+    heads = len(vector) // D
     row, kind_row = 4 * heads * D, 2 * heads * D
     mean = np.empty(heads * D, np.float32)  # of the kinds' terms, for the loop
     slope = splat_like(SLOPE, zero)
@@ -180,12 +231,13 @@ def _receiver_lane(  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _sender_lane(  # type: ignore[no-untyped-def]
-    zero, first, last, edges, heads, nodes, kinds, vector, weights, to_nodes, to_logits
-):
+def _sender_lane(zero, first, last, edges, inputs, results, gradients):  # type: ignore[no-untyped-def]
     """Gradients of senders, added to those of their loops."""
     offsets, sent, receivers, kind_of = edges
+    nodes, kinds, vector, _ = inputs
+    weights, to_nodes, to_logits = results.weights, gradients.nodes, gradients.logits
     D = width_of(zero)  # noqa: N806
+    heads = len(vector) // D
     row, kind_row = 4 * heads * D, 2 * heads * D
     slope = splat_like(SLOPE, zero)
     for u in range(first, last):
@@ -220,43 +272,35 @@ def attention_kernels(width: int) -> AttentionKernels:
     D = width  # noqa: N806
 
     @njit(cache=True, nogil=True)
-    def forward(counter, lanes, edges, loops, heads, nodes, kinds, vector, bias, weights, output):  # type: ignore[no-untyped-def]
+    def forward(counter, lanes, edges, inputs, results):  # type: ignore[no-untyped-def]
         tasks = len(lanes) - 1
         for _ in range(tasks):
             lane = take(counter)
             if lane >= tasks:
                 break
-            _forward_lane(
-                splat(np.float32(0), D), lanes[lane], lanes[lane + 1], edges, loops, heads, nodes, kinds, vector,
-                bias, weights, output,
-            )  # fmt: skip
+            _forward_lane(splat(np.float32(0), D), lanes[lane], lanes[lane + 1], edges, inputs, results)
 
     @njit(cache=True, nogil=True)
-    def backward_by_receiver(  # type: ignore[no-untyped-def]
-        counter, lanes, edges, loops, heads, nodes, kinds, vector, weights, output, gradient,
-        to_nodes, to_logits, to_kinds, to_vector, to_bias,
-    ):  # fmt: skip
-        """Every lane adds to tables of its own: to_kinds, to_vector and to_bias have an axis of lanes."""
+    def backward_by_receiver(counter, lanes, edges, inputs, results, gradient, gradients):  # type: ignore[no-untyped-def]
+        """From `gradient`, flat [N, H, D] of the output, to `gradients`, except what nodes get as senders of edges."""
+        to_nodes, to_logits, to_kinds, to_vector, to_bias = gradients
         tasks = len(lanes) - 1
         for _ in range(tasks):
             lane = take(counter)
             if lane >= tasks:
                 break
-            _receiver_lane(
-                splat(np.float32(0), D), lanes[lane], lanes[lane + 1], edges, loops, heads, nodes, kinds, vector,
-                weights, output, gradient, to_nodes, to_logits, to_kinds[lane], to_vector[lane], to_bias[lane],
-            )  # fmt: skip
+            own = Gradients(to_nodes, to_logits, to_kinds[lane], to_vector[lane], to_bias[lane])
+            zero = splat(np.float32(0), D)
+            _receiver_lane(zero, lanes[lane], lanes[lane + 1], edges, inputs, results, gradient, own)
 
     @njit(cache=True, nogil=True)
-    def backward_by_sender(counter, lanes, edges, heads, nodes, kinds, vector, weights, to_nodes, to_logits):  # type: ignore[no-untyped-def]
+    def backward_by_sender(counter, lanes, edges, inputs, results, gradients):  # type: ignore[no-untyped-def]
+        """Add what nodes get as senders of edges; runs after `backward_by_receiver`."""
         tasks = len(lanes) - 1
         for _ in range(tasks):
             lane = take(counter)
             if lane >= tasks:
                 break
-            _sender_lane(
-                splat(np.float32(0), D), lanes[lane], lanes[lane + 1], edges, heads, nodes, kinds, vector, weights,
-                to_nodes, to_logits,
-            )  # fmt: skip
+            _sender_lane(splat(np.float32(0), D), lanes[lane], lanes[lane + 1], edges, inputs, results, gradients)
 
     return AttentionKernels(forward, backward_by_receiver, backward_by_sender)

@@ -21,7 +21,19 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from anykg.models.ingram.kernels import RECEIVER, RESIDUAL, SENDER, SLOPE, VALUE, attention_kernels
+from anykg.models.ingram.kernels import (
+    RECEIVER,
+    RESIDUAL,
+    SENDER,
+    SLOPE,
+    VALUE,
+    Gradients,
+    IncomingEdges,
+    Inputs,
+    OutgoingEdges,
+    Results,
+    attention_kernels,
+)
 from anykg.threads import spread
 
 _MAX_LANES = 8
@@ -95,9 +107,9 @@ class _Attend(torch.autograd.Function):
         n, _, h, d = nodes.shape
         output = nodes.new_empty(n, h, d)
         weights = nodes.new_empty(len(edges.senders) + n * loops, h)
-        arrays = map(_flat, (*inputs, weights, output))
-        arriving = edges.offsets, edges.senders, edges.kinds
-        spread(attention_kernels(d).forward, edges.lanes, arriving, loops, h, *arrays)
+        incoming = IncomingEdges(edges.offsets, edges.senders, edges.kinds, loops)
+        results = Results(_flat(weights), _flat(output))
+        spread(attention_kernels(d).forward, edges.lanes, incoming, Inputs(*map(_flat, inputs)), results)
         ctx.edges, ctx.loops = edges, loops
         ctx.save_for_backward(*inputs, weights, output)
         return output
@@ -106,19 +118,19 @@ class _Attend(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         nodes, kinds, vector, bias, weights, output = ctx.saved_tensors
-        edges, (_, _, h, d) = ctx.edges, nodes.shape
-        kernels, lanes = attention_kernels(d), len(edges.lanes) - 1
+        edges = ctx.edges
+        kernels, lanes = attention_kernels(nodes.shape[-1]), len(edges.lanes) - 1
         to_nodes, to_logits = torch.empty_like(nodes), torch.empty_like(weights)
         to_tables = [table.new_zeros(lanes, *table.shape) for table in (kinds, vector, bias)]
-        inputs = [_flat(tensor) for tensor in (nodes, kinds, vector, weights)]
-        given = [_flat(tensor) for tensor in (output, gradient.contiguous())]
-        results = [_flat(tensor) for tensor in (to_nodes, to_logits)]
-        by_lane = [table.view(lanes, -1).numpy() for table in to_tables]
-        arriving = edges.offsets, edges.senders, edges.kinds
-        leaving = edges.sent_offsets, edges.sent, edges.receivers, edges.kinds
-        arrays = *inputs, *given, *results, *by_lane
-        spread(kernels.backward_by_receiver, edges.lanes, arriving, ctx.loops, h, *arrays)
-        spread(kernels.backward_by_sender, edges.sent_lanes, leaving, h, *inputs, *results)
+        incoming = IncomingEdges(edges.offsets, edges.senders, edges.kinds, ctx.loops)
+        outgoing = OutgoingEdges(edges.sent_offsets, edges.sent, edges.receivers, edges.kinds)
+        inputs = Inputs(_flat(nodes), _flat(kinds), _flat(vector), _flat(bias))
+        results = Results(_flat(weights), _flat(output))
+        by_lane = (table.view(lanes, -1).numpy() for table in to_tables)
+        gradients = Gradients(_flat(to_nodes), _flat(to_logits), *by_lane)
+        given = _flat(gradient.contiguous())
+        spread(kernels.backward_by_receiver, edges.lanes, incoming, inputs, results, given, gradients)
+        spread(kernels.backward_by_sender, edges.sent_lanes, outgoing, inputs, results, gradients)
         return None, to_nodes, *(table.sum(0) for table in to_tables), None
 
 

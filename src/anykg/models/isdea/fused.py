@@ -31,12 +31,12 @@ def fused_scores(
     model: ISDEA, moves: Tensor, scalars: FoldedScalars, triplets: np.ndarray, steps: np.ndarray
 ) -> Tensor:
     """Scores [B] of triplets [B, 3] with the distances [B, 2] of their ends."""
-    table, flat, sizes = (scalars.entity.numpy(), scalars.pair.numpy()), model.weights.flat, _sizes(model)
+    arrays, flat, sizes = _arrays(scalars), model.weights.flat, _sizes(model)
     if not torch.is_grad_enabled():
         result = np.empty(len(triplets), np.float32)
-        spread(kernels.score, triplets, *table, moves.numpy(), steps, sizes, flat.detach().numpy(), result)
+        spread(kernels.score, triplets, arrays, moves.numpy(), steps, sizes, flat.detach().numpy(), result)
         return torch.from_numpy(result)
-    features, positions = kernels.gather(triplets, *table)
+    features, positions = kernels.gather(triplets, arrays)
     scores: Tensor = _FusedScores.apply((moves.numpy(), features, positions, steps), sizes, flat)  # type: ignore[no-untyped-call]
     return scores
 
@@ -51,10 +51,13 @@ def fused_loss(
     positive_weight: float,
 ) -> Tensor:
     """Cross-entropy of triplets [B, 3], those where `positive` [B] is False being negatives."""
-    table = (scalars.entity.numpy(), scalars.pair.numpy())
-    batch = (triplets, *table, moves.numpy(), steps, positive, positive_weight)
+    batch = (triplets, _arrays(scalars), moves.numpy(), steps, positive, positive_weight)
     loss: Tensor = _FusedLoss.apply(batch, _sizes(model), model.weights.flat)  # type: ignore[no-untyped-call]
     return loss
+
+
+def _arrays(scalars: FoldedScalars) -> kernels.Scalars:
+    return kernels.Scalars(scalars.entity.numpy(), scalars.pair.numpy())
 
 
 def _sizes(model: ISDEA) -> tuple[int, ...]:

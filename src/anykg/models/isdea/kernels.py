@@ -11,7 +11,7 @@ and biases [2, out]. All float32, contiguous.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -19,6 +19,13 @@ from numba import njit
 from anykg.tasks import take
 
 MLP = tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]
+
+
+class Scalars(NamedTuple):
+    """The scalars of a graph, `models.isdea.folded.FoldedScalars` as arrays."""
+
+    entity: np.ndarray  # [N, T + 1]
+    pair: np.ndarray  # [N 2R, T]
 
 
 BLOCK = 256
@@ -29,8 +36,7 @@ BLOCK = 256
 def score(
     counter: np.ndarray,
     triplets: np.ndarray,  # [B, 3]
-    entity: np.ndarray,
-    pair: np.ndarray,
+    scalars: Scalars,
     moves: np.ndarray,
     steps: np.ndarray,
     sizes: tuple[int, ...],
@@ -44,17 +50,15 @@ def score(
         if block >= tasks:
             break
         rows = slice(block * BLOCK, min((block + 1) * BLOCK, len(triplets)))
-        features, positions = gather(triplets[rows], entity, pair)
+        features, positions = gather(triplets[rows], scalars)
         found, _ = forward(moves, features, positions, steps[rows], sizes, flat)
         scores[rows] = found
 
 
 @njit(cache=True)
-def gather(triplets: np.ndarray, entity: np.ndarray, pair: np.ndarray) -> Any:
-    """Scalars [P, F] of the distinct pairs of triplets [B, 3], and the positions [2B] of heads, then tails among them.
-
-    `entity` [N, T + 1] and `pair` [N 2R, T] are as in `models.isdea.folded`.
-    """
+def gather(triplets: np.ndarray, scalars: Scalars) -> Any:
+    """Scalars [P, F] of the distinct pairs of triplets [B, 3], and positions [2B] of heads, then tails among them."""
+    entity, pair = scalars
     count, kinds = len(triplets), len(pair) // len(entity)
     keys = np.empty(2 * count, np.int64)
     for row in range(count):
@@ -75,8 +79,7 @@ def gather(triplets: np.ndarray, entity: np.ndarray, pair: np.ndarray) -> Any:
 @njit(cache=True)
 def loss(
     triplets: np.ndarray,
-    entity: np.ndarray,
-    pair: np.ndarray,
+    scalars: Scalars,
     moves: np.ndarray,
     steps: np.ndarray,
     positive: np.ndarray,  # [B]
@@ -85,7 +88,7 @@ def loss(
     flat: np.ndarray,
 ) -> Any:
     """Cross-entropy of triplets [B, 3], and its gradient with respect to the weights."""
-    features, positions = gather(triplets, entity, pair)
+    features, positions = gather(triplets, scalars)
     scores, saved = forward(moves, features, positions, steps, sizes, flat)
     total, share = 0.0, 1 / len(scores)
     for row in range(len(scores)):
