@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import get_num_threads, njit, prange
@@ -28,6 +28,13 @@ _ONE_WORD = (0,)
 _CACHE_LINE = (0,) * 8
 """Tuples whose length is the number of words in a block: a constant to the compiler, which unrolls the loops over
 words. A line of 8 words is about twice as fast for each source as a single word; 16 words are slower again."""
+
+
+class AdjacencyLists(NamedTuple):
+    """The edges of a graph, by the entity they leave."""
+
+    offsets: np.ndarray  # int64 [N + 1]
+    neighbours: np.ndarray  # int32, one for each edge
 
 
 def unreached(distances: np.ndarray) -> int:
@@ -95,11 +102,11 @@ def detours(
     """
     heads, tails = (np.ascontiguousarray(side, np.int64) for side in (heads, tails))
     out = np.empty(len(heads), np.int32)
-    graph = offsets, neighbours, back_offsets, back_neighbours
+    there, back = AdjacencyLists(offsets, neighbours), AdjacencyLists(back_offsets, back_neighbours)
     if len(heads) <= _FEW_PAIRS:
-        _detour_chunk(*graph, heads, tails, limit, 0, 1, out)
+        _detour_chunk(there, back, heads, tails, limit, 0, 1, out)
     else:
-        _detour_chunks(*graph, heads, tails, limit, get_num_threads() * 4, out)
+        _detour_chunks(there, back, heads, tails, limit, get_num_threads() * 4, out)
     return out
 
 
@@ -240,10 +247,8 @@ def _search_each(offsets: np.ndarray, neighbours: np.ndarray, sources: np.ndarra
 
 @njit(cache=True, parallel=True)
 def _detour_chunks(
-    offsets: np.ndarray,
-    neighbours: np.ndarray,
-    back_offsets: np.ndarray,
-    back_neighbours: np.ndarray,
+    there: AdjacencyLists,
+    back: AdjacencyLists,
     heads: np.ndarray,
     tails: np.ndarray,
     limit: int,
@@ -252,15 +257,13 @@ def _detour_chunks(
 ) -> None:
     """Fill out [B] in the given number of chunks."""
     for chunk in prange(chunks):
-        _detour_chunk(offsets, neighbours, back_offsets, back_neighbours, heads, tails, limit, chunk, chunks, out)
+        _detour_chunk(there, back, heads, tails, limit, chunk, chunks, out)
 
 
 @njit(cache=True)
 def _detour_chunk(
-    offsets: np.ndarray,
-    neighbours: np.ndarray,
-    back_offsets: np.ndarray,
-    back_neighbours: np.ndarray,
+    there: AdjacencyLists,
+    back: AdjacencyLists,
     heads: np.ndarray,
     tails: np.ndarray,
     limit: int,
@@ -269,19 +272,17 @@ def _detour_chunk(
     out: np.ndarray,
 ) -> None:
     """Fill out[chunk::chunks]; its pairs share working memory, in which a stamp distinguishes their marks."""
-    marks = np.zeros((2, len(offsets) - 1), np.int64)
-    queues = np.empty((2, len(offsets) - 1), np.int32)
+    count = len(there.offsets) - 1
+    marks, queues = np.zeros((2, count), np.int64), np.empty((2, count), np.int32)
     for at in range(chunk, len(heads), chunks):
         head, tail, stamp = heads[at], tails[at], at + 1
-        out[at] = _detour(offsets, neighbours, back_offsets, back_neighbours, head, tail, limit, stamp, marks, queues)
+        out[at] = _detour(there, back, head, tail, limit, stamp, marks, queues)
 
 
 @njit(cache=True)
 def _detour(
-    offsets: np.ndarray,
-    neighbours: np.ndarray,
-    back_offsets: np.ndarray,
-    back_neighbours: np.ndarray,
+    there: AdjacencyLists,
+    back: AdjacencyLists,
     head: int,
     tail: int,
     limit: int,
@@ -292,6 +293,8 @@ def _detour(
     """One pair. An entity met from side s (0: head, 1: tail) has marks[s] == stamp and is once in queues[s]."""
     if head == tail:
         return 0
+    offsets, neighbours = there
+    back_offsets, back_neighbours = back
     marks[0, head] = marks[1, tail] = stamp
     queues[0, 0], queues[1, 0] = head, tail
     first, last = [0, 0], [1, 1]  # the frontier of side s is queues[s, first[s]:last[s]]

@@ -122,15 +122,16 @@ def _evidence(graph: KnowledgeGraph, triplets: np.ndarray, turned: bool, length:
 
 
 @cache
-def _columns(length: int, graded: bool) -> Columns:
-    """The output column of each shape, as the kernel takes them."""
+def _columns(length: int, graded: bool) -> tuple[Columns, ...]:
+    """The output column of each shape of paths of 1 to `LONGEST` steps, as the kernel takes them."""
     column_of = {feature: column for column, feature in enumerate(features(length, graded))}
-    columns = Columns(*(np.full((LONGEST, num_shapes(LONGEST)), -1, np.int64) for _ in range(2)))
+    columns = tuple(Columns(*np.full((2, num_shapes(steps)), -1, np.int64)) for steps in range(1, LONGEST + 1))
     for steps in range(1, length + 1):
+        groundings, shares = columns[steps - 1]
         for number, clause in path_clauses(steps).items():
-            columns.groundings[steps - 1, number] = column_of[Feature(clause, "groundings" if graded else "implied")]
+            groundings[number] = column_of[Feature(clause, "groundings" if graded else "implied")]
             if graded and steps <= LONGEST_REPEAT:
-                columns.shares[steps - 1, number] = column_of[Feature(repeated(clause), "best share")]
+                shares[number] = column_of[Feature(repeated(clause), "best share")]
     return columns
 
 

@@ -40,10 +40,18 @@ class Rules(NamedTuple):
 
 
 class Columns(NamedTuple):
-    """The output column of each shape, int64 [3, shapes]; -1 for none."""
+    """The output column of each shape of one length, int64 [shapes]; -1 for none."""
 
     groundings: np.ndarray
     shares: np.ndarray
+
+
+class Chained(NamedTuple):
+    """The given triplets; those with the same ends are chained."""
+
+    relations: np.ndarray  # int64 [B]
+    known: np.ndarray  # int64 [B]
+    following: np.ndarray  # int64 [B]: the next one with the same ends, -1 after the last
 
 
 @njit(cache=True)
@@ -54,17 +62,19 @@ def path_evidence(
     asked: Asked,
     singles: Rules,
     doubles: Rules,
-    columns: Columns,
+    columns: tuple[Columns, Columns, Columns],
     out: np.ndarray,
 ) -> None:
     """Add to out [B, F] the number of paths of each shape, and the best share of each shape's rules.
 
-    `singles` and `doubles` are the rules with one step and two. A rule's share is the fraction of the pairs joined by
-    its path that have the head's relation.
+    `singles` and `doubles` are the rules with one step and two, `columns` are those for one to three. A rule's share is
+    the fraction of the pairs joined by its path that have the head's relation.
     """
     n, r = sizes
+    to_singles, to_doubles, to_triples = columns
     first, following = np.full(n, -1, np.int64), np.empty(len(asked.starts), np.int64)
     blocks = np.empty(3, np.int64)
+    chained = Chained(asked.relations, asked.known, following)
     low = 0
     while low < len(asked.starts):
         start, high = asked.starts[low], low
@@ -79,9 +89,8 @@ def path_evidence(
                     continue
                 if first[x] >= 0:
                     directions = 1 - way if asked.turned else way
-                    pattern = _pattern(1, a, -1, -1, blocks)
-                    body = directions * r + a
-                    _add(asked, first[x], following, blocks, 0, directions, pattern, body, singles, columns, out)
+                    shape = _first_shape(directions, _pattern(1, a, -1, -1, blocks))
+                    _add(chained, first[x], blocks, shape, directions * r + a, singles, to_singles, out)
                 if length < 2:
                     continue
                 for way2 in range(2):
@@ -94,11 +103,9 @@ def path_evidence(
                                 directions, one, two = (1 - way2) + 2 * (1 - way), b, a
                             else:
                                 directions, one, two = way + 2 * way2, a, b
-                            pattern = _pattern(2, one, two, -1, blocks)
+                            shape = _first_shape(directions, _pattern(2, one, two, -1, blocks))
                             body = (directions * r + one) * r + two
-                            _add(
-                                asked, first[y], following, blocks, 1, directions, pattern, body, doubles, columns, out
-                            )
+                            _add(chained, first[y], blocks, shape, body, doubles, to_doubles, out)
                         if length < 3:
                             continue
                         for way3 in range(2):
@@ -113,51 +120,47 @@ def path_evidence(
                                 else:
                                     directions = way + 2 * way2 + 4 * way3
                                     pattern = _pattern(3, a, b, c, blocks)
-                                _add(
-                                    asked,
-                                    first[z],
-                                    following,
-                                    blocks,
-                                    2,
-                                    directions,
-                                    pattern,
-                                    -1,
-                                    doubles,
-                                    columns,
-                                    out,
-                                )
+                                shape = _first_shape(directions, pattern)
+                                _add(chained, first[z], blocks, shape, -1, doubles, to_triples, out)
         for row in range(low, high):
             first[asked.ends[row]] = -1
         low = high
 
 
 @njit(cache=True)
+def _first_shape(directions: int, pattern: int) -> int:
+    """The number of a path's shape with the head's relation off the path; the others follow."""
+    return (directions * PATTERNS + pattern) * CHOICES
+
+
+@njit(cache=True)
 def _add(
-    asked: Asked,
+    chained: Chained,
     row: int,
-    following: np.ndarray,
     blocks: np.ndarray,
-    length_index: int,
-    directions: int,
-    pattern: int,
+    first_shape: int,
     body: int,
     rules: Rules,
     columns: Columns,
     out: np.ndarray,
 ) -> None:
-    """Count one path for every given triplet with the same ends."""
+    """Count one path for every given triplet with the same ends; `row` is the first of them.
+
+    `body` is the number of its body among those of rules, -1 if there are no rules of its length.
+    """
+    relations, known, following = chained
     while row >= 0:
-        kind = asked.relations[row]
+        kind = relations[row]
         choice = 1 if kind == blocks[0] else 2 if kind == blocks[1] else 3 if kind == blocks[2] else 0
-        shape = (directions * PATTERNS + pattern) * CHOICES + choice
-        if columns.groundings[length_index, shape] >= 0:
-            out[row, columns.groundings[length_index, shape]] += 1
-        to = columns.shares[length_index, shape]
+        shape = first_shape + choice
+        if columns.groundings[shape] >= 0:
+            out[row, columns.groundings[shape]] += 1
+        to = columns.shares[shape]
         if to >= 0:
             low, high = rules.offsets[body], rules.offsets[body + 1]
             rule = low + np.searchsorted(rules.heads[low:high], kind)
             if rule < high and rules.heads[rule] == kind:
-                own = asked.known[row]
+                own = known[row]
                 share = (rules.support[rule] - own) / (rules.bodies[body] - own + PRIOR)
                 out[row, to] = max(out[row, to], np.float32(share))
         row = following[row]

@@ -49,6 +49,17 @@ class PathOrder(NamedTuple):
     relations: np.ndarray  # int64 [P']: their head relations
 
 
+class Query(NamedTuple):
+    """A question for the tails of (head, relation)."""
+
+    head: int
+    relation: int
+    only: int
+    """The only candidate for which rules are counted; NONE for all."""
+    number: int
+    """Among the queries of a call, from 1."""
+
+
 class Tally(NamedTuple):
     """The rules that fired for every candidate of one query; candidates are entities, or relations."""
 
@@ -57,18 +68,18 @@ class Tally(NamedTuple):
     rest: np.ndarray  # float32 [N]: -log(1 - confidence) summed over the others
     touched: np.ndarray  # int32 [N]
     size: np.ndarray  # int64 [1]
-    known: np.ndarray  # int64 [N]: marks the known answers
+    known: np.ndarray  # int64 [N]: number of the last query that has the candidate as a known answer
 
 
 @njit(cache=True, nogil=True)
-def _fire(tally: Tally, candidate: int, support: float, body: float, prior: float, query: int, only: int) -> None:
+def _fire(tally: Tally, candidate: int, support: float, body: float, prior: float, number: int, only: int) -> None:
     """Count one rule for a candidate, if it is the `only` one or that is NONE.
 
     A known answer is left out of the rule's own counts.
     """
     if only != NONE and only != candidate:
         return
-    if tally.known[candidate] == query:
+    if tally.known[candidate] == number:
         support, body = support - 1, body - 1
         if support <= 0:
             return
@@ -94,9 +105,8 @@ def _fire(tally: Tally, candidate: int, support: float, body: float, prior: floa
 
 
 @njit(cache=True, nogil=True)
-def _fire_paths(
-    adjacent: Adjacency, rules: Rules, head: int, relation: int, buffers: Scratch, tally: Tally, query: int, only: int
-) -> None:
+def _fire_paths(adjacent: Adjacency, rules: Rules, query: Query, buffers: Scratch, tally: Tally) -> None:
+    head, relation, only, number = query
     low, high = rules.path_offsets[relation], rules.path_offsets[relation + 1]
     one, two = -2, -2
     count_one, count_two = 0, 0
@@ -119,13 +129,13 @@ def _fire_paths(
                 count, _ = step_three(adjacent, head, count_two, body[2], buffers)
                 reached = buffers.third
         for i in range(count):
-            _fire(tally, reached[i], rules.path_support[rule], rules.path_partial[rule], rules.prior, query, only)
+            _fire(tally, reached[i], rules.path_support[rule], rules.path_partial[rule], rules.prior, number, only)
 
 
 @njit(cache=True, nogil=True)
-def _fire_items(
-    items: Items, rules: Rules, head: int, relation: int, num_relations: int, tally: Tally, query: int, only: int
-) -> None:
+def _fire_items(items: Items, rules: Rules, query: Query, tally: Tally) -> None:
+    head, relation, only, number = query
+    kinds = len(rules.path_offsets) - 1
     # Attributes of the head imply (relation, candidate).
     for at in range(items.entity_offsets[head], items.entity_offsets[head + 1]):
         body = items.of_entity[at]
@@ -133,16 +143,16 @@ def _fire_items(
         for rule in range(rules.by_body[body], rules.by_body[body + 1]):
             item = rules.heads[rule]
             if items.relation[item] == relation:
-                _fire(tally, items.tail[item], rules.support[rule], size, rules.prior, query, only)
+                _fire(tally, items.tail[item], rules.support[rule], size, rules.prior, number, only)
     # Attributes of a candidate imply (inverse relation, head).
-    item = find_item(items, turned(relation, num_relations), head, len(rules.path_offsets) - 1)
+    item = find_item(items, turned(relation, kinds // 2), head, kinds)
     if item == NONE:
         return
     for position in range(rules.by_head[item], rules.by_head[item + 1]):
         rule, body = rules.order[position], rules.body_of[position]
         size = items.item_offsets[body + 1] - items.item_offsets[body]
         for at in range(items.item_offsets[body], items.item_offsets[body + 1]):
-            _fire(tally, items.entities[at], rules.support[rule], size, rules.prior, query, only)
+            _fire(tally, items.entities[at], rules.support[rule], size, rules.prior, number, only)
 
 
 @njit(cache=True, nogil=True)
@@ -159,24 +169,14 @@ def _tally(num_entities: int) -> Tally:
 
 
 @njit(cache=True, nogil=True)
-def _fire_all(
-    adjacent: Adjacency,
-    items: Items,
-    rules: Rules,
-    head: int,
-    relation: int,
-    buffers: Scratch,
-    tally: Tally,
-    query: int,
-    only: int,
-) -> None:
+def _fire_all(adjacent: Adjacency, items: Items, rules: Rules, query: Query, buffers: Scratch, tally: Tally) -> None:
     """Mark the known answers of a query and count the rules that fire."""
     tally.size[0] = 0
-    low, high = range_of(adjacent, head, relation)
+    low, high = range_of(adjacent, query.head, query.relation)
     for at in range(low, high):
-        tally.known[adjacent.tails[at]] = query
-    _fire_paths(adjacent, rules, head, relation, buffers, tally, query, only)
-    _fire_items(items, rules, head, relation, (len(rules.path_offsets) - 1) // 2, tally, query, only)
+        tally.known[adjacent.tails[at]] = query.number
+    _fire_paths(adjacent, rules, query, buffers, tally)
+    _fire_items(items, rules, query, tally)
 
 
 @njit(cache=True, nogil=True)
@@ -208,14 +208,14 @@ def score_queries(
     num_entities, num_relations = out.shape[1], (len(rules.path_offsets) - 1) // 2
     buffers, tally = scratch(num_entities), _tally(num_entities)
     for row in range(len(queries)):
-        head, relation, query = queries[row, 0], queries[row, 1], row + 1
-        _fire_all(adjacent, items, rules, head, relation, buffers, tally, query, NONE)
+        relation, number = queries[row, 1], row + 1
+        _fire_all(adjacent, items, rules, Query(queries[row, 0], relation, NONE, number), buffers, tally)
         # Popularity: the share of the relation's heads that have the candidate as a tail.
         inverse = turned(relation, num_relations)
         heads = adjacent.start_offsets[relation + 1] - adjacent.start_offsets[relation]
         for at in range(adjacent.start_offsets[inverse], adjacent.start_offsets[inverse + 1]):
             entity = adjacent.starts[at]
-            known = 1 if tally.known[entity] == query else 0
+            known = 1 if tally.known[entity] == number else 0
             out[row, entity] = popular * (adjacent.degrees[at] - known) / (heads + rules.prior)
         for i in range(tally.size[0]):
             entity = tally.touched[i]
@@ -236,10 +236,10 @@ def score_triplets(
     num_entities, num_relations = len(adjacent.offsets) - 1, (len(rules.path_offsets) - 1) // 2
     buffers, tally = scratch(num_entities), _tally(num_entities)
     for row in range(len(triplets)):
-        head, relation, tail, query = triplets[row, 0], triplets[row, 1], triplets[row, 2], row + 1
-        _fire_all(adjacent, items, rules, head, relation, buffers, tally, query, tail)
+        relation, tail, number = triplets[row, 1], triplets[row, 2], row + 1
+        _fire_all(adjacent, items, rules, Query(triplets[row, 0], relation, tail, number), buffers, tally)
         first, last = range_of(adjacent, tail, turned(relation, num_relations))
-        known = 1 if tally.known[tail] == query else 0
+        known = 1 if tally.known[tail] == number else 0
         heads = adjacent.start_offsets[relation + 1] - adjacent.start_offsets[relation]
         out[row] = popular * (last - first - known) / (heads + rules.prior) if last > first else 0.0
         if tally.size[0]:
@@ -269,7 +269,7 @@ def _fire_relation_paths(
     tail: int,
     buffers: Scratch,
     tally: Tally,
-    query: int,
+    number: int,
 ) -> None:
     one, two, three = -2, -2, -2
     count_one, hit, hit_one, hit_two = 0, False, False, False
@@ -298,11 +298,11 @@ def _fire_relation_paths(
                 hit = _reaches(adjacent, tail, three, buffers.tick[0], buffers)
         if hit:
             relation = paths.relations[position]
-            _fire(tally, relation, rules.path_support[rule], rules.path_partial[rule], rules.prior, query, NONE)
+            _fire(tally, relation, rules.path_support[rule], rules.path_partial[rule], rules.prior, number, NONE)
 
 
 @njit(cache=True, nogil=True)
-def _fire_relation_items(items: Items, rules: Rules, head: int, tail: int, tally: Tally, query: int) -> None:
+def _fire_relation_items(items: Items, rules: Rules, head: int, tail: int, tally: Tally, number: int) -> None:
     kinds = len(rules.path_offsets) - 1
     # Attributes of the head imply (relation, tail).
     for at in range(items.entity_offsets[head], items.entity_offsets[head + 1]):
@@ -311,7 +311,7 @@ def _fire_relation_items(items: Items, rules: Rules, head: int, tail: int, tally
         for rule in range(rules.by_body[body], rules.by_body[body + 1]):
             item = rules.heads[rule]
             if items.tail[item] == tail and items.relation[item] < kinds // 2:
-                _fire(tally, items.relation[item], rules.support[rule], size, rules.prior, query, NONE)
+                _fire(tally, items.relation[item], rules.support[rule], size, rules.prior, number, NONE)
     # Attributes of the tail imply (inverse relation, head).
     for at in range(items.entity_offsets[tail], items.entity_offsets[tail + 1]):
         body = items.of_entity[at]
@@ -320,7 +320,7 @@ def _fire_relation_items(items: Items, rules: Rules, head: int, tail: int, tally
             item = rules.heads[rule]
             if items.tail[item] == head and items.relation[item] >= kinds // 2:
                 relation = items.relation[item] - kinds // 2
-                _fire(tally, relation, rules.support[rule], size, rules.prior, query, NONE)
+                _fire(tally, relation, rules.support[rule], size, rules.prior, number, NONE)
 
 
 @njit(cache=True, nogil=True)
@@ -338,22 +338,22 @@ def score_pairs(
     num_entities, num_relations = len(adjacent.offsets) - 1, out.shape[1]
     buffers, tally = scratch(num_entities), _tally(num_relations)
     for row in range(len(pairs)):
-        head, tail, query = pairs[row, 0], pairs[row, 1], row + 1
+        head, tail, number = pairs[row, 0], pairs[row, 1], row + 1
         tally.size[0] = 0
         for at in range(adjacent.offsets[tail], adjacent.offsets[tail + 1]):
             relation = adjacent.relations[at] - num_relations
             if relation >= 0:
                 out[row, relation] += 1
                 if adjacent.tails[at] == head:
-                    tally.known[relation] = query
+                    tally.known[relation] = number
                     out[row, relation] -= 1
         for relation in range(num_relations):
             if out[row, relation]:
                 heads = adjacent.start_offsets[relation + 1] - adjacent.start_offsets[relation]
                 out[row, relation] *= popular / (heads + rules.prior)
         if head != tail:
-            _fire_relation_paths(adjacent, rules, paths, head, tail, buffers, tally, query)
-        _fire_relation_items(items, rules, head, tail, tally, query)
+            _fire_relation_paths(adjacent, rules, paths, head, tail, buffers, tally, number)
+        _fire_relation_items(items, rules, head, tail, tally, number)
         for i in range(tally.size[0]):
             relation = tally.touched[i]
             out[row, relation] += _combined(tally, relation, decay, tiny)

@@ -41,6 +41,13 @@ class Examples(NamedTuple):
     enough: np.ndarray  # bool [P]: for any path, some grounding of the rule shares no entity with it
 
 
+class Chains(NamedTuple):
+    """The facts of one head, chained by their tail."""
+
+    latest: np.ndarray  # int64 [N]: the last fact with each tail, -1 for none
+    before: np.ndarray  # int64 [E]: the one before each fact, -1 for none
+
+
 @njit(cache=True)
 def ground_paths(
     index: FactIndex, sizes: tuple[int, int], length: int, starts: np.ndarray
@@ -49,12 +56,13 @@ def ground_paths(
     n, r = sizes
     bodies = np.zeros((1 << length) * r**length, np.int64)
     keys, count = np.empty(1024, np.int64), 0
-    latest, before = np.full(n, -1, np.int64), np.empty(len(index.facts[0]), np.int64)
+    chains = _no_chains(n, len(index.facts[0]))
+    latest, before = chains
     stamp = np.full(r * n if length == 2 else 1, -1, np.int32)
     run, previous = 0, np.int64(-1)
     for start in starts:
         low, high = index.offsets[0, start], index.offsets[0, start + 1]
-        _link(index.facts[0], low, high, latest, before)
+        _link(index.facts[0], low, high, chains)
         for directions in range(1 << length):
             way, then = directions & 1, directions >> 1
             previous = np.int64(-1)
@@ -90,8 +98,14 @@ def ground_paths(
 
 
 @njit(cache=True)
-def _link(facts: np.ndarray, low: int, high: int, latest: np.ndarray, before: np.ndarray) -> None:
-    """Chain the facts low:high by their tail: the last one in `latest`, each one's predecessor in `before`."""
+def _no_chains(num_entities: int, num_facts: int) -> Chains:
+    return Chains(np.full(num_entities, -1, np.int64), np.empty(num_facts, np.int64))
+
+
+@njit(cache=True)
+def _link(facts: np.ndarray, low: int, high: int, chains: Chains) -> None:
+    """Chain the facts low:high by their tail."""
+    latest, before = chains
     for at in range(low, high):
         tail = facts[at, 2]
         before[at] = latest[tail]
@@ -112,13 +126,17 @@ def _append(values: np.ndarray, count: int, value: int) -> tuple[np.ndarray, int
 def examples(index: FactIndex, sizes: tuple[int, int], length: int, table: RuleTable) -> Examples:
     """Examples of every rule of a table."""
     n, r = sizes
-    kept = np.full((len(table.heads), MOST_EXAMPLES, 3), -1, np.int32)
-    count = np.zeros(len(table.heads), np.int64)
-    enough = np.zeros(len(table.heads), np.bool_)
-    latest, before = np.full(n, -1, np.int64), np.empty(len(index.facts[0]), np.int64)
+    num_rules = len(table.heads)
+    kept = Examples(
+        np.full((num_rules, MOST_EXAMPLES, 3), -1, np.int32),
+        np.zeros(num_rules, np.int64),
+        np.zeros(num_rules, np.bool_),
+    )
+    chains = _no_chains(n, len(index.facts[0]))
+    latest, _ = chains
     for start in range(n):
         low, high = index.offsets[0, start], index.offsets[0, start + 1]
-        _link(index.facts[0], low, high, latest, before)
+        _link(index.facts[0], low, high, chains)
         for directions in range(1 << length):
             way, then = directions & 1, directions >> 1
             for at in range(index.offsets[way, start], index.offsets[way, start + 1]):
@@ -126,43 +144,35 @@ def examples(index: FactIndex, sizes: tuple[int, int], length: int, table: RuleT
                 if x == start:
                     continue
                 if length == 1:
-                    _keep(index, table, directions * r + a, start, -1, x, latest, before, kept, count, enough)
+                    _keep(index, table, chains, directions * r + a, start, -1, x, kept)
                     continue
                 for to in range(index.offsets[then, x], index.offsets[then, x + 1]):
                     b, end = np.int64(index.facts[then, to, 1]), np.int64(index.facts[then, to, 2])
                     if end != start and end != x and latest[end] >= 0:
                         body = (directions * r + a) * r + b
-                        _keep(index, table, body, start, x, end, latest, before, kept, count, enough)
+                        _keep(index, table, chains, body, start, x, end, kept)
         for at in range(low, high):
             latest[index.facts[0, at, 2]] = -1
-    return Examples(kept, count, enough)
+    return kept
 
 
 @njit(cache=True)
 def _keep(
-    index: FactIndex,
-    table: RuleTable,
-    body: int,
-    start: int,
-    between: int,
-    end: int,
-    latest: np.ndarray,
-    before: np.ndarray,
-    kept: np.ndarray,
-    count: np.ndarray,
-    enough: np.ndarray,
+    index: FactIndex, table: RuleTable, chains: Chains, body: int, start: int, between: int, end: int, kept: Examples
 ) -> None:
     """Add a path to the examples of every rule that holds for it and needs it."""
+    latest, before = chains
+    entities, number, enough = kept
     fact = latest[end]
     while fact >= 0:
         rule = _find(table, body, index.facts[0, fact, 1])
         fact = before[fact]
         if rule < 0 or enough[rule]:  # -1: the fact is the body itself
             continue
-        if _is_needed(kept[rule, : count[rule]], start, between, end):
-            kept[rule, count[rule]] = start, between, end
-            count[rule] += 1
-            enough[rule] = _are_disjoint(kept[rule, : count[rule]], 4 if between >= 0 else 3)
+        if _is_needed(entities[rule, : number[rule]], start, between, end):
+            entities[rule, number[rule]] = start, between, end
+            number[rule] += 1
+            enough[rule] = _are_disjoint(entities[rule, : number[rule]], 4 if between >= 0 else 3)
 
 
 @njit(cache=True)

@@ -45,6 +45,14 @@ class Seen(NamedTuple):
     num_ends: np.ndarray  # int64 [PATTERNS]
 
 
+class Steps(NamedTuple):
+    """The first two steps of paths, an entry at a time."""
+
+    first: np.ndarray  # int32 [entries]: a
+    second: np.ndarray  # int32 [entries]: b
+    gaps: np.ndarray  # int32 [entries]
+
+
 @njit(cache=True)
 def new_seen(runs: Runs, n: int) -> Seen:
     """The state before the first path, for n entities."""
@@ -72,8 +80,9 @@ def mark_last(
     firsts_of = np.empty(len(partners), np.int32)
     for group in range(len(nodes)):
         firsts_of[bounds[group] : bounds[group + 1]] = owns[group]
+    steps = Steps(firsts_of, partners, gaps)
     # Relations of all entries, such as the only one of the start, are on all paths to every end.
-    _summarise(firsts_of, partners, gaps, 0, len(partners), -1, -1, usual, summaries)
+    _summarise(steps, 0, len(partners), -1, -1, usual, summaries)
     fixed = summaries[usual, :, 1:].copy()
     fixed[OUTER] = fixed[LAST_TWO] = fixed[APART]
     fixed[ALL] = fixed[FIRST_TWO]
@@ -88,13 +97,13 @@ def mark_last(
             in_set[partners[i]] = tag
             if gaps[i] >= 0:
                 in_gap[gaps[i]] = tag
-        _summarise(firsts_of, partners, gaps, begin, stop, -1, -1, usual, summaries)
+        _summarise(steps, begin, stop, -1, -1, usual, summaries)
         usual_flags = _flags(usual, summaries)
         for run in range(firsts[m], firsts[m + 1]):
             c = kinds[run]
             summary, wanted, patterns = usual, usual_flags, 2
             if in_set[c] == tag:
-                _summarise(firsts_of, partners, gaps, begin, stop, c, -1, special, summaries)
+                _summarise(steps, begin, stop, c, -1, special, summaries)
                 summary, wanted, patterns = special, _flags(special, summaries), PATTERNS
             for at in range(edges[run], edges[run + 1]):
                 known = flags[back[at]]
@@ -102,7 +111,7 @@ def mark_last(
                     continue
                 end, found = others[at], summary
                 if in_gap[end] == tag:
-                    _summarise(firsts_of, partners, gaps, begin, stop, c, end, alone, summaries)
+                    _summarise(steps, begin, stop, c, end, alone, summaries)
                     found = alone
                 for pattern in range(patterns):
                     if summaries[found, pattern, 0] == NONE or known & (DONE << pattern):
@@ -138,21 +147,12 @@ def _flags(which: int, summaries: np.ndarray) -> int:
 
 
 @njit(cache=True, forceinline=True)
-def _summarise(
-    first: np.ndarray,
-    second: np.ndarray,
-    gaps: np.ndarray,
-    begin: int,
-    stop: int,
-    c: int,
-    end: int,
-    which: int,
-    summaries: np.ndarray,
-) -> None:
+def _summarise(steps: Steps, begin: int, stop: int, c: int, end: int, which: int, summaries: np.ndarray) -> None:
     """What the entries that do not come over `end` have in common, by the pattern they have with c.
 
     summaries[which] [PATTERNS, 3] is their gap, and the relations other than c that all of them have, -1 for none.
     """
+    first, second, gaps = steps
     for pattern in range(PATTERNS):
         summaries[which, pattern, 0] = NONE
     for i in range(begin, stop):
