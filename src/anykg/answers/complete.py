@@ -3,6 +3,7 @@
 Each relation is asked about from the end with fewer entities, which takes the fewest questions and has the most known
 answers to each: (?, r, t) for every known tail, or (h, r, ?) for every known head. A fact neither of whose ends is
 known with its relation is never proposed. If heads are given, (h, r, ?) is asked for each of them and every relation.
+The best of these facts are then asked for from their other end (`answers.completing.both_ends`).
 
 Probabilities are learnt by hiding facts and proposing facts for the rest (`answers.completing.proposals`), assuming
 that a share `missing` of all facts is not in the graph. Models answer "what is the capital of France" with a second
@@ -20,7 +21,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 from zipfile import BadZipFile
 
 import numpy as np
@@ -28,6 +29,7 @@ import numpy as np
 from anykg.answers.calibrating.calibration import Calibration
 from anykg.answers.calibrating.lookup import calibration_of, kept_calibration, refuse_parts
 from anykg.answers.calibrating.missing import MISSING, refuse_share
+from anykg.answers.completing.both_ends import other_end
 from anykg.answers.completing.proposals import (
     Proposals,
     backwards,
@@ -58,6 +60,8 @@ PROBE = 8
 """Questions timed for the estimate."""
 PER_QUESTION = 200
 """Answers to a question that are considered."""
+AGAIN = 4
+"""Times as many facts as are listed are asked for from their other end as well."""
 POOL = 20
 """Times as many facts are kept as are asked for: limits and facts that exclude each other will drop some."""
 CHECKED = 2000
@@ -98,6 +102,13 @@ class Selection:
     def pool(self) -> int:
         """How many facts to keep until all are known."""
         return POOL * self.count
+
+    def wider(self, times: int) -> Selection:
+        """A selection of so many times as many facts, of any probability."""
+        per_relation, per_entity = (
+            None if most is None else times * most for most in (self.per_relation, self.per_entity)
+        )
+        return Selection(times * self.count, 0.0, per_relation, per_entity)
 
     def rows(self, facts: np.ndarray, values: np.ndarray) -> np.ndarray:
         """The listed ones of facts [K, 3] with values [K], best first."""
@@ -207,11 +218,15 @@ def complete(
     with connected(cluster) as workers:
         judging = _judging(subject, asked, before.done, selection.pool, calibrated, missing, workers, announce)
         proposals = _ask(subject, judging, asked, before, path, made_for, workers, progress)
-    facts, values = proposals.facts, proposals.values
-    if calibrated and len(facts):
-        values = limited(loaded, facts, values, judging.missing)
-        order = np.argsort(-values, kind="stable")
-        facts, values = facts[order], values[order]
+        facts, values = proposals.facts, proposals.values
+        if calibrated and len(facts):
+            try:
+                facts, values = _from_both_ends(subject, judging, asked, facts, values, selection, workers, progress)
+            except KeyboardInterrupt as stop:
+                _stopped("Stopped while facts were asked for from their other end", path, proposals, made_for, stop)
+            values = limited(loaded, facts, values, judging.missing)
+            order = np.argsort(-values, kind="stable")
+            facts, values = facts[order], values[order]
     rows = selection.rows(facts, values)
     values = values[rows].astype(np.float32)
     columns = {"probability" if calibrated else "score": values, "rank": np.arange(1, len(rows) + 1)}
@@ -248,7 +263,10 @@ def _judging(
             )
     if announce:
         seconds = _seconds(subject, asked[done:]) / (1 if cluster is None else cluster.slots)
-        check = CHECKED * seconds / max(len(asked) - done, 1) if calibrated and kept is None else 0.0
+        each = seconds / max(len(asked) - done, 1)
+        check = CHECKED * each if calibrated and kept is None else 0.0
+        if calibrated and not has_seen(model, graph):  # what is proposed is asked for from the other end, too
+            seconds += min(AGAIN * pool // POOL, len(asked)) * each
         announce(Estimate(len(asked), done, seconds, check))
     found = None
     if calibrated:
@@ -286,12 +304,40 @@ def _ask(
                 _save(state, proposals, made_for)
                 saved = time.monotonic()
     except KeyboardInterrupt as stop:
-        share = f"Stopped after {proposals.done:,} of {len(asked):,} questions"
-        if state is None:
-            raise Interrupted(f"{share}; nothing was kept, because there is no state file to resume from.") from stop
-        _save(state, proposals, made_for)
-        raise Interrupted(f"{share}; run it again to resume.") from stop
+        _stopped(f"Stopped after {proposals.done:,} of {len(asked):,} questions", state, proposals, made_for, stop)
     return proposals
+
+
+def _stopped(when: str, state: Path | None, proposals: _Proposals, made_for: str, stop: KeyboardInterrupt) -> NoReturn:
+    """Save what is done, if there is a state file, and raise."""
+    if state is None:
+        raise Interrupted(f"{when}; nothing was kept, because there is no state file to resume from.") from stop
+    _save(state, proposals, made_for)
+    raise Interrupted(f"{when}; run it again to resume.") from stop
+
+
+def _from_both_ends(
+    subject: Subject,
+    judging: Judging,
+    asked: np.ndarray,
+    facts: np.ndarray,
+    values: np.ndarray,
+    selection: Selection,
+    cluster: Cluster | None,
+    progress: Progress,
+) -> tuple[np.ndarray, np.ndarray]:
+    """The best of the facts, with probabilities from both ends, if these have been learnt; otherwise all of them."""
+    both_ends = None if judging.proposals is None else judging.proposals.both_ends
+    if both_ends is None or judging.calibration is None:
+        return facts, values
+    likely = limited(subject.graph, facts, values, judging.missing)
+    order = np.argsort(-likely, kind="stable")
+    rows = order[selection.wider(AGAIN).rows(facts[order], likely[order])]
+    opened = np.full(subject.graph.num_relations, TAIL)
+    opened[asked[:, RELATION]] = np.argmin(asked, axis=1)  # -1 marks the open column
+    columns = HEAD + TAIL - opened[facts[rows, RELATION]]
+    other = other_end(subject, judging.calibration, facts[rows], columns, cluster=cluster, progress=progress)
+    return facts[rows], both_ends(values[rows], other)
 
 
 def propose(subject: Subject, judging: Judging, asked: np.ndarray) -> Arrays:

@@ -267,6 +267,11 @@ def logit(values: np.ndarray) -> np.ndarray:
     return np.asarray(compute(values))
 
 
+def log_odds(probabilities: np.ndarray) -> np.ndarray:
+    """The logit of probabilities that may be 0 or 1."""
+    return logit(np.clip(probabilities, 1e-6, 1 - 1e-6))
+
+
 def _stated(columns: np.ndarray, groups: np.ndarray, coefficients: np.ndarray, effects: np.ndarray) -> np.ndarray:
     added = effects[groups]
     return np.asarray(

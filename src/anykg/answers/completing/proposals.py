@@ -4,7 +4,8 @@ Most questions that `complete` asks have no further answer, unlike those of a ch
 all at once, questions are asked as `complete` asks them, and a logistic regression learns which of the answers are
 true, knowing that only some of the true ones are hidden: others are missing from the graph already. It learns from the
 probability of the answer if one is missing (`answers.calibrating.calibration`), the chance that one is missing at
-either end (`answers.calibrating.missing`), the scores, and an effect of each relation and direction, shrunk. When
+either end (`answers.calibrating.missing`), the scores, and an effect of each relation and direction, shrunk. The surest
+of these answers, judged by a regression on other questions, are asked for from the other end, too (`both_ends`). When
 nothing is hidden, fewer facts are missing, and the odds of all answers are lower by as much.
 
 A model that was fitted to the graph has seen the facts that would be hidden. Its answers are judged by the probability
@@ -31,8 +32,8 @@ from anykg.answers.calibrating.calibration import (
     falling,
     features,
     first_rows,
+    log_odds,
     logistic,
-    logit,
 )
 from anykg.answers.calibrating.missing import (
     MISSING,
@@ -42,6 +43,7 @@ from anykg.answers.calibrating.missing import (
     chance_of_missing,
     not_visible,
 )
+from anykg.answers.completing.both_ends import BothEnds, learn, other_end
 from anykg.answers.fitting.asked_before import has_seen
 from anykg.answers.hiding.recovery import hide_together
 from anykg.answers.work import Subject
@@ -55,7 +57,7 @@ from anykg.models.base import LinkPredictor
 from anykg.progress import Progress, ignore
 from anykg.seeds import generator
 
-VERSION = 1
+VERSION = 2
 """Of what is kept. Increase it whenever kept weights would give other probabilities; those are learnt again."""
 HIDDEN = 0.1
 """Share of the facts that is hidden to learn from."""
@@ -63,6 +65,8 @@ QUESTIONS, ANSWERS = 1000, 200
 """Questions asked to learn from, and answers to each."""
 STRENGTH = 10.0
 """Shrinkage of the effects of relations."""
+AGAIN = 500
+"""Of these answers, so many of the surest are asked for from the other end as well."""
 FEWEST = 10
 """Minimum number of hidden facts among the answers to learn from."""
 SUREST = 32
@@ -78,6 +82,8 @@ class Proposals:
     """Effects by relation: of tails, of first answers among tails, and the same for heads."""
     missing: float
     """Share of all true facts that the graph is taken to lack."""
+    both_ends: BothEnds | None = None
+    """Probabilities of facts that are asked for from both ends; None where that tells nothing."""
 
     def __call__(self, columns: np.ndarray, groups: np.ndarray, relations: Sequence[str]) -> np.ndarray:
         """Probabilities [A] of answers with features [A, F] about groups [A]."""
@@ -182,7 +188,7 @@ def limited(graph: KnowledgeGraph, facts: np.ndarray, probabilities: np.ndarray,
         known = np.diff(graph.answers(entities, kinds).offsets)
         mean = known * missing / (1 - missing)
         most = np.where(shares[kinds] > 0, np.where(known > 0, 1 - shares[kinds], 1.0), mean + 2 * np.sqrt(mean) + 1)
-        odds = np.exp(_log_odds(probabilities))
+        odds = np.exp(log_odds(probabilities))
         divided = (most / np.bincount(which, odds))[which] * odds
         too_much = (np.bincount(which, probabilities) > most)[which]
         probabilities = np.where(too_much, np.minimum(divided, probabilities), probabilities)
@@ -191,7 +197,7 @@ def limited(graph: KnowledgeGraph, facts: np.ndarray, probabilities: np.ndarray,
 
 def _features(best: Best, evidence: Any, answers: np.ndarray, start: np.ndarray, end: np.ndarray) -> np.ndarray:
     """[A, F]: the features of a calibration, and the probabilities that a fact is missing."""
-    chances = [np.where(np.isnan(part), 0.0, _log_odds(np.where(np.isnan(part), 0.5, part))) for part in (start, end)]
+    chances = [np.where(np.isnan(part), 0.0, log_odds(np.where(np.isnan(part), 0.5, part))) for part in (start, end)]
     unknown = [np.isnan(part).astype(float) for part in (start, end)]
     return np.column_stack(
         [
@@ -201,13 +207,9 @@ def _features(best: Best, evidence: Any, answers: np.ndarray, start: np.ndarray,
             evidence.totals,
             evidence.scores,
             np.log(best.ranks),
-            _log_odds(answers),
+            log_odds(answers),
         ]
     )
-
-
-def _log_odds(values: np.ndarray) -> np.ndarray:
-    return np.asarray(logit(np.clip(values, 1e-6, 1 - 1e-6)))
 
 
 def proposals_of(
@@ -255,22 +257,40 @@ def proposals_of(
     answers = known.probabilities(evidence, list(graph.relations))
     table = _features(best, evidence, answers, start, end)[usable]
 
-    def learnt(told: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-        """Coefficients and effects if a true answer is a hidden fact with this chance [A]."""
-        return logistic(table, table[:, 1], groups, right, 2 * r + 1, STRENGTH, told)
+    def learnt(told: float | None, rows: np.ndarray | slice = slice(None)) -> tuple[np.ndarray, np.ndarray]:
+        """Coefficients and effects if a true answer is a hidden fact with this chance."""
+        mine = table[rows]
+        chance = None if told is None else np.full(len(mine), told)
+        return logistic(mine, mine[:, 1], groups[rows], right[rows], 2 * r + 1, STRENGTH, chance)
+
+    def odds(learnt: tuple[np.ndarray, np.ndarray], rows: np.ndarray | slice = slice(None)) -> np.ndarray:
+        """The log-odds of answers."""
+        (coefficients, effects), mine = learnt, table[rows]
+        return np.asarray(mine @ coefficients + effects[groups[rows], 0] + mine[:, 1] * effects[groups[rows], 1])
 
     if missing is None:
-        coefficients, effects = learnt(None)
-        missing = _missing(table @ coefficients + effects[groups, 0] + table[:, 1] * effects[groups, 1], right)
+        missing = _missing(odds(learnt(None)), right)
     lacking = not_visible(HIDDEN, missing)
-    coefficients, effects = learnt(np.full(len(table), HIDDEN * (1 - missing) / lacking))
-    coefficients[0] += np.log(missing / lacking)  # nothing is hidden when the graph is completed
+    told, fewer = HIDDEN * (1 - missing) / lacking, np.log(missing / lacking)  # nothing is hidden in completing
+    coefficients, effects = learnt(told)
+    coefficients[0] += fewer
+    half, apart = evidence.questions[usable] % 2 == 0, np.zeros(len(table))
+    for mine in (half, ~half):
+        if mine.any() and not mine.all():
+            apart[mine] = odds(learnt(told, ~mine), mine) + fewer
+    surest = np.argsort(-apart, kind="stable")[:AGAIN]
+    both_ends = None
+    if right[surest].sum() >= FEWEST:
+        facts, opened = best.triplets[usable][surest], HEAD + TAIL - columns[usable][surest]
+        other = other_end(subject, known, facts, opened, hidden=rows, cluster=cluster)
+        both_ends = learn(expit(apart[surest]), other, right[surest], told)
+        both_ends = None if both_ends is None else both_ends._replace(intercept=both_ends.intercept + float(fewer))
     by_name = {
         name: tuple(float(x) for x in (*effects[index], *effects[index + r]))
         for index, name in enumerate(graph.relations)
         if np.any(effects[[index, index + r]])
     }
-    made = Proposals(tuple(float(x) for x in coefficients), by_name, missing)
+    made = Proposals(tuple(float(x) for x in coefficients), by_name, missing, both_ends)
     write_json(path, {"version": VERSION} | asdict(made))
     return made
 
@@ -299,6 +319,7 @@ def _load(path: Path) -> Proposals | None:
             tuple(float(x) for x in values["coefficients"]),
             {str(name): tuple(float(x) for x in part) for name, part in values["effects"].items()},
             float(values["missing"]),
+            None if values["both_ends"] is None else BothEnds(*(float(x) for x in values["both_ends"])),
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
