@@ -236,6 +236,23 @@ def test_what_is_wrong_is_said_in_a_sentence(client: Any, method: str, path: str
     assert answer.json()["error"].endswith((".", "?"))
 
 
+@pytest.mark.parametrize(
+    ("body", "sentence"),
+    [
+        ({"relatio": "knows"}, "There is no field named 'relatio'. Did you mean 'relation'?"),
+        ({"head": "Person 1", "relation": "knows", "k": 0}, "k: input should be greater than or equal to 1, found 0."),
+    ],
+)
+def test_what_is_wrong_with_a_field_is_said(client: Any, body: Any, sentence: str) -> None:
+    assert client.post(f"{G}/predict", body).json()["error"] == sentence
+
+
+def test_a_body_that_is_not_json(client: Any) -> None:
+    answer = client.http.post(f"/api/v1{G}/predict", content=b'{"head": ', headers={"content-type": "application/json"})
+    assert answer.status_code == 422
+    assert answer.json()["error"].startswith("The body is not JSON: ")
+
+
 def test_an_unknown_name_comes_with_suggestions(client: Any) -> None:
     problem = client.get(f"{G}/entity?name=Berlinn").json()
     assert problem["suggestions"] == ["Berlin"]
@@ -349,7 +366,9 @@ def test_a_check_makes_probabilities(client: Any) -> None:
 
 
 def test_review_from_candidates_to_export(client: Any) -> None:
-    assert client.get(f"{G}/candidates").status_code == 404
+    nothing = client.get(f"{G}/candidates", params={"source": "audit"})
+    assert nothing.status_code == 404
+    assert nothing.json()["error"].startswith("There is nothing to review: no audit job")
     order = {"count": 8, "relations": ["lives in"]}
     job = wait(client, client.post(f"{G}/complete", order).json())
     assert job["state"] == "done", job["error"]

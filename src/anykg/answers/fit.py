@@ -88,7 +88,7 @@ def fit(
     if folder is not None and (folder / MODEL_FILE).exists() and not resume:
         raise SettingError(
             "out",
-            f"{folder} already holds a model; choose another folder, or set resume to continue an interrupted fit",
+            f"{folder} already holds a model; choose another folder, or continue an interrupted fit with resume=True",
         )
     whole, _ = graph_of(graph)
     wrong = find_negatives(whole, read_negatives(negatives))

@@ -126,7 +126,7 @@ class ImpliedFacts(Answers):
         ]
         if not lines:
             return ["No unknown fact is implied."]
-        more = [f"{self.sentence}; k sets how many."] if self.sentence else []
+        more = [f"{self.sentence}; `k` sets how many."] if self.sentence else []
         return [Text(printable("\n".join(lines), lines=True)), *more]
 
 

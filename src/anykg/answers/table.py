@@ -168,8 +168,10 @@ class Answers(Result):
         for name in figures:
             words = name.split("_")
             table.add_column(" ".join(words), justify="right", min_width=max(map(len, words)))
-        for column in (*COLUMNS, *([""] if mark else [])):
+        for column in COLUMNS:
             table.add_column(column, overflow="fold")
+        if mark:
+            table.add_column("", no_wrap=True, min_width=len("known"))
         ends = {end.query: end for end in self.open_lists}
         query = None
         for row in shown.iter_rows(named=True):

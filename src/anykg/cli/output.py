@@ -7,6 +7,7 @@ of `anykg.answers.results`.
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
 SHOWN_SKIPPED = 20
 """Number of skipped questions or facts that are listed."""
+
+FILE_WIDTH = 120
+"""Width of tables that do not go to a terminal, unless COLUMNS is set."""
 
 logger = logging.getLogger("anykg")
 
@@ -82,7 +86,8 @@ def show(*parts: RenderableType) -> None:
     """Print tables and text to standard output; names in them are escaped already (`results.cell_text`)."""
     from rich.console import Console
 
-    console = Console(highlight=False, markup=False)
+    width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else FILE_WIDTH
+    console = Console(highlight=False, markup=False, width=width)
     for part in parts:
         console.print(as_typed(part) if isinstance(part, str) else part)
 

@@ -33,6 +33,7 @@ OPTIONS = {
     "grid": "--grid",
     "again": "--again",
     "known": "--known",
+    "k": "-k",
     "calibrated": "--calibrated",
 }
 """Options by their names in Python."""

@@ -1,11 +1,12 @@
-"""Rare names that are one edit away from a frequent one: perhaps typos.
+"""Names that may be typos: spelt like another one but for case and accents, or rare and one edit from a frequent one.
 
-An edit is a letter more, less or other, two letters swapped, or any change of case. Frequent names are indexed by
-themselves and by what is left without each of their characters, so every rare name is looked up in a few steps.
+An edit is a letter more, less or other, or two letters swapped. Frequent names are indexed by themselves and by what is
+left without each of their characters, so every rare name is looked up in a few steps.
 """
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -22,7 +23,7 @@ MOST_NAMES = 100_000
 
 
 class Similar(NamedTuple):
-    """A rare name and the frequent one it resembles."""
+    """A name and the more frequent one it resembles."""
 
     kind: str
     """entity or relation."""
@@ -44,17 +45,31 @@ def similar_names(graph: KnowledgeGraph) -> list[Similar]:
     return found
 
 
+def plain(name: str) -> str:
+    """A name without case and accents.
+
+    >>> plain("Besançon") == plain("BESANCON")
+    True
+    """
+    return "".join(part for part in unicodedata.normalize("NFKD", name.casefold()) if not unicodedata.combining(part))
+
+
 def _pairs(names: Sequence[str], counts: np.ndarray) -> list[tuple[int, int]]:
-    """Ids of rare names and of the most frequent name that each resembles, the most frequent first."""
-    folded = [name.casefold() for name in names]
+    """Ids of names and of the most frequent name that each resembles, the most frequent first."""
+    folded = [plain(name) for name in names]
+    spellings: dict[str, list[int]] = {}
+    for one, name in enumerate(folded):
+        spellings.setdefault(name, []).append(one)
+    most_frequent = {name: max(ids, key=lambda one: counts[one]) for name, ids in spellings.items()}
+    pairs = [(one, most_frequent[name]) for one, name in enumerate(folded) if most_frequent[name] != one]
+    spelt_otherwise = {one for one, _ in pairs}
     long_enough = [index for index, name in enumerate(folded) if len(name) >= SHORTEST]
     index: dict[str, list[int]] = {}
     for one in long_enough:
         if counts[one] >= TIMES:
             for key in _shortened(folded[one]):
                 index.setdefault(key, []).append(one)
-    pairs = []
-    for one in (one for one in long_enough if counts[one] <= RARE):
+    for one in (one for one in long_enough if counts[one] <= RARE and one not in spelt_otherwise):
         near = {other for key in _shortened(folded[one]) for other in index.get(key, ())}
         frequent = [other for other in near if counts[other] >= TIMES * counts[one] and other != one]
         alike = [other for other in frequent if one_edit(folded[one], folded[other])]

@@ -21,6 +21,7 @@ from anykg.web.access import LOOPBACK, Access
 from anykg.web.bodies import BodyLimit, Gate
 from anykg.web.decisions import Conflict
 from anykg.web.pool import Busy, Cancelled, TooLong
+from anykg.web.refusals import refusal
 from anykg.web.state import State
 from anykg.web.uploads import TooLarge
 
@@ -87,11 +88,9 @@ def _add_errors(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
-        parts = []
-        for one in error.errors()[:3]:
-            where = ".".join(str(part) for part in one["loc"] if part not in ("body", "query", "path"))
-            parts.append(f"{where or 'request'}: {one['msg']}")
-        return _problem(422, "; ".join(parts) + ".")
+        body = getattr(request.scope.get("route"), "body_field", None)
+        fields = getattr(body.field_info.annotation, "model_fields", ()) if body else ()
+        return _problem(422, refusal(error.errors(), fields))
 
     @app.exception_handler(HTTPException)
     async def refused(request: Request, error: HTTPException) -> JSONResponse:

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, HTTPException, Query, Request
 from fastapi.responses import Response
 
 from anykg.errors import UnknownName
@@ -48,7 +48,7 @@ async def candidates(
     def work() -> dict[str, Any]:
         found = job_of(state, job) if job else state.jobs.latest(source, served.graph.digest)
         if found is None:
-            raise UnknownName("candidates (start a job first)", source)
+            raise HTTPException(404, f"There is nothing to review: no {source} job of this graph has finished yet")
         served.decisions.refresh()
         rows, current = _rows(state, served, found), served.decisions.current()
         measure = "plausibility" if source_of(found) == "audit" else "probability"

@@ -101,6 +101,11 @@ def test_an_oracle_is_found_out() -> None:
     verdict = compare([chance, replace(report, model="oracle")])
     assert verdict.sentence == "Use oracle: it is significantly better than the others."
     assert "not significant" in compare([chance, replace(chance, model="other dice")]).sentence
+    others = [row[:3] != chance.questions.row(0)[:3] for row in chance.questions.rows()]
+    fewer = replace(chance, model="fitted", per_fact=chance.per_fact[1:], questions=chance.questions.filter(others))
+    apart = compare([fewer, replace(report, model="oracle")])
+    assert apart.differences["fitted"].low > 0
+    assert any("asked for different facts" in warning for warning in apart.warnings)
 
 
 def test_parts_add_up() -> None:

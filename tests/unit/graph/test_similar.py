@@ -20,6 +20,16 @@ def test_rare_names_next_to_frequent_ones_are_found() -> None:
     }, "names that differ in digits are no typos, nor are equally frequent ones"
 
 
+def test_names_that_differ_in_case_or_accents_are_always_found() -> None:
+    facts = [("Musée A", "in", "Besançon"), ("Musée B", "in", "Besançon"), ("Musee B", "IN", "Besancon")]
+    found = similar_names(KnowledgeGraph.from_names(*zip(*facts, strict=True)))
+    assert found == [
+        Similar("relation", "IN", 1, "in", 2),
+        Similar("entity", "Besancon", 1, "Besançon", 2),
+        Similar("entity", "Musee B", 1, "Musée B", 1),
+    ]
+
+
 def test_large_vocabularies_are_not_searched() -> None:
     names = [f"entity {i}" for i in range(MOST_NAMES + 1)]
     graph = KnowledgeGraph.from_names(names[:-1], ["relation"] * MOST_NAMES, ["hub with many facts"] * MOST_NAMES)

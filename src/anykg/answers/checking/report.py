@@ -209,7 +209,7 @@ class Comparison(Result):
     reports: tuple[Report, ...]
     best: str
     differences: dict[str, Estimate]
-    """MRR of the best minus that of each other model, over the same hidden facts, with the interval of that mean."""
+    """MRR of the best minus that of each other model, with its interval; paired where the hidden facts are the same."""
 
     @property
     def sentence(self) -> str:
@@ -242,17 +242,24 @@ class Comparison(Result):
 
 
 def compare(reports: Sequence[Report], seed: int = 0) -> Comparison:
-    """Compare models that were asked for the same hidden facts."""
+    """Compare models, those that were asked for the same hidden facts fact by fact."""
     best = max(reports, key=lambda report: report.overall.measures["mrr"].value)
     others = [report for report in reports if report is not best]
-    differences = {report.model: _mean(best.per_fact - report.per_fact, seed) for report in others}
+    differences = {report.model: _difference(best, report, seed) for report in others}
+    apart = [report.model for report in others if not _same_facts(best, report)]
+    warnings = [f"{report.model}: {text}" for report in reports for text in report.warnings]
+    if apart:
+        warnings.append(
+            f"{best.model} and {' and '.join(apart)} were asked for different facts, so small differences say little: "
+            "a model made by `fit` is judged by the facts that were hidden while it was fitted."
+        )
     return Comparison(
         command="check",
         graph=best.graph,
         reports=tuple(reports),
         best=best.model,
         differences=differences,
-        warnings=tuple(dict.fromkeys(f"{report.model}: {text}" for report in reports for text in report.warnings)),
+        warnings=tuple(dict.fromkeys(warnings)),
     )
 
 
@@ -261,14 +268,24 @@ def estimate(values: np.ndarray, seed: int) -> Estimate:
     if len(values) < 2:
         return Estimate(float(values.mean()), 0.0, 1.0)
     errors = _resampled(values, seed, "this") - _resampled(values, seed, "other")
-    low, high = values.mean() + np.quantile(errors, [0.025, 0.975])
+    low, high = np.clip(values.mean() + np.quantile(errors, [0.025, 0.975]), 0.0, 1.0)
     return Estimate(float(values.mean()), float(low), float(high))
 
 
-def _mean(values: np.ndarray, seed: int) -> Estimate:
-    """The mean of values [H] and its interval."""
-    low, high = np.quantile(_resampled(values, seed, "this"), [0.025, 0.975])
-    return Estimate(float(values.mean()), float(low), float(high))
+def _same_facts(one: Report, other: Report) -> bool:
+    """Whether both models were asked for the same facts."""
+    first, second = (report.questions.select(COLUMNS).unique().sort(COLUMNS) for report in (one, other))
+    return first.equals(second)
+
+
+def _difference(best: Report, other: Report, seed: int) -> Estimate:
+    """The MRR of the best minus that of another model, and its interval."""
+    if _same_facts(best, other):
+        means = _resampled(best.per_fact - other.per_fact, seed, "this")
+    else:
+        means = _resampled(best.per_fact, seed, "this") - _resampled(other.per_fact, seed, "other")
+    low, high = np.quantile(means, [0.025, 0.975])
+    return Estimate(float(best.per_fact.mean() - other.per_fact.mean()), float(low), float(high))
 
 
 def _resampled(values: np.ndarray, seed: int, which: str) -> np.ndarray:
@@ -288,6 +305,6 @@ def _row(part: Part) -> dict[str, Any]:
 def _cells(part: Part) -> list[str]:
     mrr = part.measures["mrr"]
     known = part.facts > 1 and math.isfinite(mrr.low)
-    interval = f"{max(mrr.low, 0):.2f} to {min(mrr.high, 1):.2f}" if known else ""
+    interval = f"{mrr.low:.2f} to {mrr.high:.2f}" if known else ""
     hits = (f"{part.measures[f'hits@{k}'].value:.0%}" for k in (1, 10))
     return [f"{part.facts:,}", f"{mrr.value:.2f}", interval, *hits]
