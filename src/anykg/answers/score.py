@@ -28,6 +28,7 @@ from anykg.evaluation.ranks import Ties
 from anykg.evaluation.reading import encode, note_on, rank_facts
 from anykg.evaluation.scoring import questions_about
 from anykg.graph.graph import HEAD, TAIL, KnowledgeGraph
+from anykg.graph.schema import functional_shares
 from anykg.io.catalog import GraphLike
 from anykg.models.store import DEFAULT_MODEL
 from anykg.progress import Progress, after, ignore
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
 SHARE = 0.05
 """Share of the facts left out at a time."""
+SHOWN = 3
+"""Number of facts that are shown with what they contradict."""
 
 
 def score(
@@ -99,11 +102,14 @@ def score(
                 stated[column][rows] = _probabilities(curve, rest, triplets[rows], column, ranked)
             done += len(rows)
     columns = {"score": scores, "tail_rank": ranks[TAIL], "head_rank": ranks[HEAD], "known": known}
+    no_room = np.zeros(0, np.int64)
     if curve is not None:
         larger = np.maximum(stated[TAIL], stated[HEAD])
+        no_room = np.flatnonzero(~known & (room < 0.5))
         columns = {"score": scores, "probability": np.minimum(larger, room)} | columns
     note = note_on(loaded, budget, "each fact", scorer)
     warnings = [f"{len(skipped):,} of {len(given):,} facts could not be scored."] if skipped else []
+    warnings += _contradictions(loaded, triplets[no_room].astype(np.int64))
     warnings += [] if note is None else [note]
     if known.any() and has_seen(scorer, loaded):
         warnings.append(
@@ -136,6 +142,29 @@ def _probabilities(
     own, first = (curve.probabilities(part, list(graph.relations)) for part in (answers, lists))
     stated: np.ndarray = np.minimum(own, first) * curve.present(lists, chances).astype(np.float32)
     return stated
+
+
+def _contradictions(graph: KnowledgeGraph, facts: np.ndarray) -> list[str]:
+    """A warning about facts [F, 3] whose relation gives an end one answer, where another one is known."""
+    functional = graph.derive(functional_shares) > 0
+    found = []
+    for head, relation, tail in facts.tolist():
+        name, start = graph.relations.label(relation), (graph.entities.label(head), graph.entities.label(tail))
+        for entity, kind, column in ((head, relation, TAIL), (tail, relation + graph.num_relations, HEAD)):
+            answers = graph.answers(np.array([entity]), np.array([kind])).values
+            if functional[kind] and len(answers):
+                other = graph.entities.label(int(answers[0]))
+                ends = (start[0], other) if column == TAIL else (other, start[1])
+                found.append(f"({start[0]}, {name}, {start[1]}), as ({ends[0]}, {name}, {ends[1]}) is known")
+                break
+    if not found:
+        return []
+    are = "1 fact is" if len(found) == 1 else f"{len(found):,} facts are"
+    more = f"; and {len(found) - SHOWN:,} more" if len(found) > SHOWN else ""
+    return [
+        f"{are} improbable because the relation gives one answer and another one is known: "
+        f"{'; '.join(found[:SHOWN])}{more}."
+    ]
 
 
 def _rounds(
