@@ -41,7 +41,10 @@ class Compiled:
         if package not in self._packages:
             self._packages.add(package)
             seconds = SECONDS.get(package, A_FEW)
-            self.tell(f"Compiling parts of {package}, about {seconds} s, once; `anykg warm-up` does it ahead.")
+            self.tell(
+                f"Compiling kernels of {package} that no command has needed before, up to {seconds} s; `anykg warm-up` "
+                "compiles all ahead."
+            )
 
     def end(self) -> None:
         """Handle the end of a compilation."""

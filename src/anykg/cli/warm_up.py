@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from anykg.graph.graph import KnowledgeGraph
 
 EXAMPLES = """
-Compile ahead what predict, check, explain, complete, rules, fit and train would compile when they are first used.
+Compile ahead what predict, check, explain, complete, rules, audit, fit and train would compile when they are first
+used.
 
 Compiled code is kept beside the installed package or, where that cannot be written, in the user's cache
 (NUMBA_CACHE_DIR sets another folder). Without this, each command compiles what it needs and says so.
@@ -55,6 +56,7 @@ def warm_up() -> None:
 def _steps() -> dict[str, Callable[[str], object]]:
     """Each command on a small random graph; output goes to a folder."""
     import anykg
+    from anykg.answers.rules import apply_rules
     from anykg.models.nbf import fast, near
 
     graph = _random_graph()
@@ -68,13 +70,20 @@ def _steps() -> dict[str, Callable[[str], object]]:
         anykg.predict(graph, head=head, tail=tail)
         anykg.predict(graph, head=head, relation=relation, budget=100)
 
+    def train(folder: str) -> None:
+        few: dict[str, Any] = {"epochs": 1, "steps_per_epoch": 4}
+        anykg.train("ultra", graph, out=f"{folder}/ultra", **few)
+        anykg.train("trix", graph, out=f"{folder}/trix", loss="softmax", relation_every=2, **few)  # as fit adapts
+
     return {
         "predict": predict,
         "check": lambda folder: anykg.check(graph, facts=20),
         "explain": lambda folder: anykg.explain(graph, head, relation, tail),
         "complete": lambda folder: anykg.complete(graph, count=5),
-        "fit": lambda folder: anykg.fit(graph, minutes=0.2, out=f"{folder}/fitted"),
-        "train": lambda folder: anykg.train("ultra", graph, out=f"{folder}/trained", epochs=1, steps_per_epoch=2),
+        "rules": lambda folder: apply_rules(anykg.rules(graph, nulls=1), graph),
+        "audit": lambda folder: anykg.audit(graph, folds=2, epochs=1),
+        "train": train,
+        "fit": lambda folder: anykg.fit(graph, minutes=0.05, out=f"{folder}/fitted"),
     }
 
 
