@@ -64,8 +64,8 @@ AGAIN = 4
 """Times as many facts as are listed are asked for from their other end as well."""
 POOL = 20
 """Times as many facts are kept as are asked for: limits and facts that exclude each other will drop some."""
-CHECKED = 2000
-"""Hidden facts asked about to calibrate a model without a calibration."""
+CHECKED = 3500
+"""Questions, about, that calibrate a model without a calibration: those of a check, and about hidden proposals."""
 
 
 class Estimate(NamedTuple):
