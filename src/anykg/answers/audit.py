@@ -30,6 +30,7 @@ from anykg.graph.schema import (
     entity_kinds,
     functional_shares,
     one_way_relations,
+    redundant_relations,
     relation_counts,
 )
 from anykg.io.catalog import GraphLike
@@ -244,6 +245,7 @@ class _Reasons:
         self.kinds: Kinds = graph.derive(entity_kinds)
         self.one_way = graph.derive(one_way_relations)
         self.functional = graph.derive(functional_shares) > 0
+        self.alike = graph.derive(redundant_relations)
         self.longest = 3 if len(graph) <= SMALL else 2
         self.shares: dict[tuple[int, int], np.ndarray] = {}
 
@@ -258,7 +260,19 @@ class _Reasons:
         ]
         if sides:
             reasons.append(self._instead(fact, ranks, expected, sides[0]))
-        return "; ".join(reasons) or self._without_reason(fact)
+        return "; ".join([*(reasons or [self._without_reason(fact)]), *self._said_elsewhere(fact)])
+
+    def _said_elsewhere(self, fact: np.ndarray) -> list[str]:
+        """The known fact that says the same by an inverse or duplicate relation: if one is wrong, so is the other."""
+        head, relation, tail = (int(part) for part in fact)
+        for other in self.alike[self.alike[:, 0] == relation, 1].tolist():
+            inverse = other >= self.graph.num_relations
+            start, end = (tail, head) if inverse else (head, tail)
+            same = np.array([start, other % self.graph.num_relations, end])
+            if not (same == fact).all() and self.graph.contains(same):
+                label, name = self.graph.entities.label, self.graph.relations.label(int(same[1]))
+                return [f"({label(start)}, {name}, {label(end)}) is known and says the same"]
+        return []
 
     def _without_reason(self, fact: np.ndarray) -> str:
         """What to say of a fact that nothing speaks against: the rule that implies it, if there is one."""
@@ -286,7 +300,7 @@ class _Reasons:
         rule = self._rule(fact, other)
         text = f"{label(int(expected[side]))} was expected as {('tail', 'head')[side]}"
         if rule is None:
-            return f"{text}, {label(int(fact[column]))} has rank {ranks[side]:,.0f}"
+            return f"{text}, {label(int(fact[column]))} has rank {ranks[side]:,.0f} of {self.graph.num_entities:,}"
         start = int(fact[HEAD]) if side == 0 else int(expected[side])
         return f"{text}: {self._because(rule, start)}"
 

@@ -134,10 +134,10 @@ def fit(
 
 def plan(graph: KnowledgeGraph, hidden: KnowledgeGraph, model: str, minutes: float) -> str:
     """What is about to be done, in a sentence or two."""
+    minute = "minute" if minutes == 1 else "minutes"
     return (
-        f"Fitting to {len(graph):,} facts in about {minutes:g} minute{'' if minutes == 1 else 's'}: hide "
-        f"{len(hidden):,} of them; mine rules, fit ComplEx and adapt {model} to the rest; learn from the hidden facts how to mix them; fit "
-        "again to all."
+        f"Fitting to {len(graph):,} facts in about {minutes:g} {minute}: hide {len(hidden):,} of them; mine rules, fit "
+        f"ComplEx and adapt {model} to the rest; learn from the hidden facts how to mix them; fit again to all."
     )
 
 

@@ -142,6 +142,13 @@ def test_what_a_rule_supports_is_not_called_unsupported() -> None:
     assert reason_of(few, "a0 near b0") == "little else in the graph supports it", "3 pairs are too few"
 
 
+def test_a_fact_whose_inverse_is_known_says_so() -> None:
+    facts = [line for i in range(20) for line in (f"work{i} shown_at show{i % 4}", f"show{i % 4} includes work{i}")]
+    reason = reason_of(named(*facts), "work3 shown_at show3")
+    assert reason.endswith("; (show3, includes, work3) is known and says the same")
+    assert "says the same" not in reason_of(named(*facts, "work3 shown_at show1"), "work3 shown_at show1")
+
+
 def test_reasons_are_grammatical_for_any_name() -> None:
     lines = [line for i in range(30) for line in (f"album{i} by band{i}", f"band{i} in town{i % 3}")]
     graph = named(*lines, *(f"album{i} year y{i % 5}" for i in range(30)), "band3 by album3", "album5 by band6")
@@ -154,7 +161,7 @@ def test_reasons_are_grammatical_for_any_name() -> None:
     other = np.array([graph.entities.index("town1"), NO_BETTER])
     reasons = _Reasons(graph)
     reasons.functional[:] = False
-    assert reasons.of(ids, np.array([1234, 1]), other) == "town1 was expected as tail, band7 has rank 1,234"
+    assert reasons.of(ids, np.array([1234, 1]), other) == "town1 was expected as tail, band7 has rank 1,234 of 68"
 
 
 def test_settings_are_checked() -> None:
