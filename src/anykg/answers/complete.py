@@ -11,7 +11,8 @@ capital; the numbers of facts that entities have show that no country has two (`
 of facts of one-way relations are not proposed, and a fact of a symmetric relation represents its mirror image as well.
 
 Questions are asked in the order of their relations, a slice at a time, here or on a cluster (`answers.work`), and only
-the best facts are kept: an interrupted run resumes at the last slice and ends with the same facts.
+the best facts are kept: an interrupted run resumes at the last slice and ends with the same facts. Only asking from the
+other end starts anew.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ import numpy as np
 from anykg.answers.calibrating.calibration import Calibration
 from anykg.answers.calibrating.lookup import calibration_of, kept_calibration, refuse_parts
 from anykg.answers.calibrating.missing import MISSING, refuse_share
-from anykg.answers.completing.both_ends import other_end
+from anykg.answers.completing.both_ends import other_end, reordered
 from anykg.answers.completing.proposals import (
     Proposals,
     backwards,
@@ -60,7 +61,7 @@ PROBE = 8
 """Questions timed for the estimate."""
 PER_QUESTION = 200
 """Answers to a question that are considered."""
-AGAIN = 4
+OTHER_END = 4
 """Times as many facts as are listed are asked for from their other end as well."""
 POOL = 20
 """Times as many facts are kept as are asked for: limits and facts that exclude each other will drop some."""
@@ -220,8 +221,10 @@ def complete(
         proposals = _ask(subject, judging, asked, before, path, made_for, workers, progress)
         facts, values = proposals.facts, proposals.values
         if calibrated and len(facts):
+            if path is not None:
+                _save(path, proposals, made_for)
             try:
-                facts, values = _from_both_ends(subject, judging, asked, facts, values, selection, workers, progress)
+                values = _from_both_ends(subject, judging, asked, proposals, selection, workers, progress)
             except KeyboardInterrupt as stop:
                 _stopped("Stopped while facts were asked for from their other end", path, proposals, made_for, stop)
             values = limited(loaded, facts, values, judging.missing)
@@ -262,11 +265,11 @@ def _judging(
                 "by scores instead (calibrated=False, or --scores on the command line)."
             )
     if announce:
-        seconds = _seconds(subject, asked[done:]) / (1 if cluster is None else cluster.slots)
-        each = seconds / max(len(asked) - done, 1)
+        each = _seconds(subject, asked) / (1 if cluster is None else cluster.slots)
+        seconds = (len(asked) - done) * each
         check = CHECKED * each if calibrated and kept is None else 0.0
-        if calibrated and not has_seen(model, graph):  # what is proposed is asked for from the other end, too
-            seconds += min(AGAIN * pool // POOL, len(asked)) * each
+        if calibrated:
+            seconds += _questions_from_other_end(graph, asked, pool // POOL) * each
         announce(Estimate(len(asked), done, seconds, check))
     found = None
     if calibrated:
@@ -292,6 +295,8 @@ def _ask(
     saved = time.monotonic()
     slices = [asked[start : start + SLICE] for start in range(proposals.done, len(asked), SLICE)]
     parts = results(propose, subject, [(part,) for part in slices], common=judging, cluster=cluster)
+    count = judging.pool // POOL
+    further = 0 if judging.calibration is None else _questions_from_other_end(subject.graph, asked, count)
     either = subject.graph.derive(symmetric_relations)
     try:
         for part in slices:
@@ -299,7 +304,7 @@ def _ask(
             proposals = _merged(
                 proposals, new["facts"], new["values"], either, judging.pool, proposals.done + len(part)
             )
-            progress(proposals.done, len(asked))
+            progress(proposals.done, len(asked) + further)
             if state and time.monotonic() - saved > SAVE_SECONDS:
                 _save(state, proposals, made_for)
                 saved = time.monotonic()
@@ -320,24 +325,38 @@ def _from_both_ends(
     subject: Subject,
     judging: Judging,
     asked: np.ndarray,
-    facts: np.ndarray,
-    values: np.ndarray,
+    proposals: _Proposals,
     selection: Selection,
     cluster: Cluster | None,
     progress: Progress,
-) -> tuple[np.ndarray, np.ndarray]:
-    """The best of the facts, with probabilities from both ends, if these have been learnt; otherwise all of them."""
+) -> np.ndarray:
+    """Probabilities [K] of the proposals, those of the best from both ends; none of the others is above these."""
+    graph, facts, values = subject.graph, proposals.facts, proposals.values
+    further = _questions_from_other_end(graph, asked, selection.count)
     both_ends = None if judging.proposals is None else judging.proposals.both_ends
-    if both_ends is None or judging.calibration is None:
-        return facts, values
-    likely = limited(subject.graph, facts, values, judging.missing)
+    if judging.calibration is None or (judging.proposals is not None and both_ends is None):
+        progress(len(asked) + further, len(asked) + further)
+        return values
+    likely = limited(graph, facts, values, judging.missing)
     order = np.argsort(-likely, kind="stable")
-    rows = order[selection.wider(AGAIN).rows(facts[order], likely[order])]
-    opened = np.full(subject.graph.num_relations, TAIL)
+    rows = order[selection.wider(OTHER_END).rows(facts[order], likely[order])]
+    opened = np.full(graph.num_relations, TAIL)
     opened[asked[:, RELATION]] = np.argmin(asked, axis=1)  # -1 marks the open column
     columns = HEAD + TAIL - opened[facts[rows, RELATION]]
-    other = other_end(subject, judging.calibration, facts[rows], columns, cluster=cluster, progress=progress)
-    return facts[rows], both_ends(values[rows], other)
+
+    def shown(done: int, total: int) -> None:
+        progress(len(asked) + further * done // max(total, 1), len(asked) + further)
+
+    other = other_end(subject, judging.calibration, facts[rows], columns, cluster=cluster, progress=shown)
+    from_both = reordered(values[rows], other) if both_ends is None else both_ends(values[rows], other)
+    result = np.minimum(values, from_both.min(initial=1.0))
+    result[rows] = from_both
+    return np.asarray(result)
+
+
+def _questions_from_other_end(graph: KnowledgeGraph, asked: np.ndarray, count: int) -> int:
+    """Upper bound on the questions that proposals are asked for with from their other end."""
+    return int(min(OTHER_END * count, graph.num_entities * len(np.unique(asked[:, RELATION]))))
 
 
 def propose(subject: Subject, judging: Judging, asked: np.ndarray) -> Arrays:
@@ -372,14 +391,12 @@ def _merged(
 
 
 def _seconds(subject: Subject, asked: np.ndarray) -> float:
-    """About how long the questions take, from timing a few of them."""
-    if not len(asked):
-        return 0.0
+    """About how long a question takes, from timing a few of them."""
     some = asked[np.linspace(0, len(asked) - 1, min(PROBE, len(asked))).astype(int)]
     subject.best_answers(some[:1])  # the first call loads the kernels
     started = time.monotonic()
     subject.best_answers(some)
-    return (time.monotonic() - started) / len(some) * len(asked)
+    return (time.monotonic() - started) / len(some)
 
 
 def _digest(graph: KnowledgeGraph, model: LinkPredictor, pool: int, asked: np.ndarray, settings: str) -> str:

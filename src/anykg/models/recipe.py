@@ -24,7 +24,7 @@ class Recipe:
     batch_nodes: int = 0
     """Upper bound on entities x targets per step, so that large graphs have smaller batches; 0 sets no bound."""
     part_facts: int = 0
-    """Learn from a part of each graph that has more facts than this: those around an entity, drawn anew every epoch.
+    """Learn from a part of each graph that has more facts than this: those around one of them, drawn anew every epoch.
     Steps over large graphs then cost less and can have more targets; 0 uses whole graphs. Needs targets = all."""
     mixture: Literal["size", "sqrt", "even"] = "size"
     """How often each of several graphs is sampled: by its targets, by their square root, or all equally."""
@@ -115,6 +115,8 @@ class Recipe:
             raise SettingError("hide", f"expected 0 or more and less than 1, found {self.hide}")
         if self.part_facts and self.targets != "all":
             raise SettingError("part_facts", f"expected 0 with targets {self.targets}, found {self.part_facts}")
+        if self.part_facts and self.fixed_negatives:
+            raise SettingError("part_facts", f"expected 0 with fixed negatives, found {self.part_facts}")
         if self.batches == "relation" and self.loss != "bce":
             raise SettingError("batches", f"relation needs loss bce, which compares no rows, found {self.loss}")
         if self.negative_entities + self.negative_relations == 0:

@@ -103,7 +103,7 @@ def _mixed(
 
 
 def _part(graph: KnowledgeGraph, recipe: Recipe, seed: int, epoch: int, index: int) -> KnowledgeGraph:
-    """The graph of an epoch: all of it, or what is around an entity of a fact drawn at random."""
+    """The graph of an epoch: all of it, or what is around a fact drawn at random."""
     if not 0 < recipe.part_facts < len(graph):
         return graph
     fact = graph.triplets[generator(seed, "part", epoch, index).integers(len(graph))]

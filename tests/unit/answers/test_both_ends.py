@@ -5,7 +5,7 @@ import pytest
 
 from anykg.answers.calibrating.calibration import Calibration, evidence_of, expit, log_odds
 from anykg.answers.completing import both_ends
-from anykg.answers.completing.both_ends import BothEnds, learn, other_end
+from anykg.answers.completing.both_ends import BothEnds, learn, other_end, reordered
 from anykg.answers.work import Subject
 from anykg.evaluation.ranking import best_answers
 from anykg.graph.graph import HEAD, TAIL
@@ -52,19 +52,43 @@ def test_hidden_facts_are_not_seen() -> None:
     assert known != hidden, "a known fact is no answer"
 
 
-def test_probabilities_are_those_of_both_ends_together() -> None:
-    """Facts are true by the sum of two numbers, of which each end knows one; a third of the true ones are hidden."""
+def drawn(slope: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Log-odds from both ends, facts that are true by their sum, and the third of these to learn from."""
     generator = np.random.default_rng(0)
     one, other = generator.normal(-1, 1, (2, 4000))
-    true = generator.random(4000) < expit(0.7 * (one + other))
-    hidden = true & (generator.random(4000) < 1 / 3)
-    found = learn(expit(one), other, hidden, 1 / 3)
+    true = generator.random(4000) < expit(slope * (one + other))
+    return one, other, true, true & (generator.random(4000) < 1 / 3)
+
+
+def test_probabilities_are_those_of_both_ends_together() -> None:
+    one, other, true, hidden = drawn(0.7)
+    found = learn(expit(one), other, hidden, 1 / 3, 0.0)
     assert found is not None
-    stated = found(expit(one), other)
-    assert stated.sum() == pytest.approx(true.sum(), rel=0.1)
+    assert found(expit(one), other).sum() == pytest.approx(true.sum(), rel=0.1)
     assert found.slope == pytest.approx(0.7, rel=0.25)
-    assert learn(expit(-one), -other, hidden, 1 / 3) is None, "what falls as facts get likelier tells nothing"
+    fewer = learn(expit(one), other, hidden, 1 / 3, -2.0)
+    assert fewer is not None
+    assert fewer.intercept == pytest.approx(found.intercept - 2), "nothing is hidden in completing"
 
 
-def test_both_ends_agree_with_their_sum() -> None:
-    assert BothEnds(0.0, 1.0)(np.array([0.5]), np.array([0.3])) == pytest.approx(expit(np.array([0.3])))
+def test_one_end_is_enough_where_the_other_tells_nothing() -> None:
+    one, other, _, hidden = drawn(0.7)
+    generator = np.random.default_rng(1)
+    by_one = (generator.random(4000) < expit(one)) & (generator.random(4000) < 1 / 3)
+    assert learn(expit(one), 3 * generator.normal(size=4000), by_one, 1 / 3, 0.0) is None
+    assert learn(expit(-one), -other, hidden, 1 / 3, 0.0) is None, "less likely facts are not truer"
+    assert learn(expit(one[:20]), other[:20], hidden[:20], 1 / 3, 0.0) is None, "too few"
+
+
+def test_what_was_not_learnt_from_is_judged_from_one_end() -> None:
+    judge = BothEnds(0.0, 0.5, -2.0, 2.0)
+    inside, outside = expit(np.array([-1.0, 1.0])), np.array([1e-9, 0.999])
+    assert judge(inside, np.array([0.0, 0.5])) == pytest.approx(expit(np.array([-0.5, 0.75])))
+    assert judge(outside, np.array([0.0, 0.0])) == pytest.approx(outside)
+    assert judge(np.array([0.5]), np.array([-9.0])) == pytest.approx(expit(np.array([-1.0]))), "not above those inside"
+    assert judge(inside, np.full(2, np.nan)) == pytest.approx(inside), "an entity that was no candidate"
+
+
+def test_a_fitted_model_keeps_its_probabilities_in_another_order() -> None:
+    one, other = np.array([0.9, 0.8, 0.1]), log_odds(np.array([0.1, 0.9, np.nan]))
+    assert reordered(one, other).tolist() == [0.8, 0.9, 0.1]

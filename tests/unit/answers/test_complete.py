@@ -1,6 +1,8 @@
 """New facts of a whole graph: what is asked, what is proposed, stopping and going on."""
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,12 +13,14 @@ from anykg.answers import complete as module
 from anykg.answers.calibrating.lookup import kept_calibration
 from anykg.answers.calibrating.missing import chance_of_missing
 from anykg.answers.complete import Selection, complete, questions_of
-from anykg.answers.completing.proposals import _missing, judged, limited, mirrored, proposals_of
+from anykg.answers.completing.both_ends import BothEnds
+from anykg.answers.completing.proposals import Proposals, _missing, judged, limited, mirrored, proposals_of
 from anykg.answers.hiding.recovery import hide_together
+from anykg.answers.work import Subject
 from anykg.benchmarks.answers.staff import staff_graph
 from anykg.errors import ConfigError, DataError, InputError, Interrupted
 from anykg.evaluation.ranking import best_answers
-from anykg.graph.graph import KnowledgeGraph
+from anykg.graph.graph import HEAD, TAIL, KnowledgeGraph
 from anykg.graph.schema import symmetric_relations
 from anykg.models.random import RandomScorer
 from anykg.models.rulebook import fit_rulebook
@@ -131,6 +135,79 @@ def test_the_probabilities_are_learnt_by_proposing_facts(tmp_path: Path, monkeyp
         there = ~np.isnan(values)
         assert there.any()
         assert ((values[there] >= 0) & (values[there] <= 1)).all()
+
+
+def asked_from(monkeypatch: pytest.MonkeyPatch) -> list[tuple[np.ndarray, np.ndarray]]:
+    """The facts and columns that the model is asked for from the other end."""
+    seen: list[tuple[np.ndarray, np.ndarray]] = []
+    real = module.other_end
+
+    def spy(subject: Subject, calibration: object, facts: np.ndarray, columns: np.ndarray, **how: Any) -> np.ndarray:
+        seen.append((facts, columns))
+        return real(subject, calibration, facts, columns, **how)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(module, "other_end", spy)
+    return seen
+
+
+def judged_by(monkeypatch: pytest.MonkeyPatch, both_ends: BothEnds | None) -> None:
+    """Have proposals judged from both ends in this way, whatever is learnt."""
+    real = module.proposals_of
+
+    def made(*given: Any, **how: Any) -> Proposals | None:
+        found = real(*given, **how)
+        return None if found is None else replace(found, both_ends=both_ends)
+
+    monkeypatch.setattr(module, "proposals_of", made)
+
+
+def test_the_best_facts_are_asked_for_from_their_other_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    rest, _ = towns()
+    judged_by(monkeypatch, None)
+    one_end = complete(rest, model="rulebook", count=30)
+    seen = asked_from(monkeypatch)
+    judged_by(monkeypatch, BothEnds(-1.0, 0.5, -30.0, 30.0))
+    both = complete(rest, model="rulebook", count=30)
+    ((facts, columns),) = seen
+    assert len(facts) == 120
+    asked = {int(r): int(np.argmin(row)) for row in questions_of(rest, None, None) for r in row[1:2]}
+    assert [asked[int(r)] + int(c) for r, c in zip(facts[:, 1], columns, strict=True)] == [HEAD + TAIL] * 120
+    assert both.to_polars()["probability"].to_list() != one_end.to_polars()["probability"].to_list()
+    assert len(both) == len(one_end) == 30
+
+
+def test_limits_list_as_many_facts_as_without_the_other_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    rest, _ = towns()
+    limits = {"model": "rulebook", "count": 60, "per_entity": 1}
+    judged_by(monkeypatch, None)
+    one_end = complete(rest, **limits)  # type: ignore[arg-type]
+    judged_by(monkeypatch, BothEnds(-1.0, 0.5, -30.0, 30.0))
+    assert len(complete(rest, **limits)) >= 0.9 * len(one_end)  # type: ignore[arg-type]
+
+
+def test_stopped_while_asking_from_the_other_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rest, _ = towns()
+    judged_by(monkeypatch, BothEnds(-1.0, 0.5, -30.0, 30.0))
+    how = {"model": "rulebook", "count": 30, "state": tmp_path / "state"}
+    steps: list[tuple[int, int]] = []
+    whole = complete(rest, progress=lambda done, total: steps.append((done, total)), **how)  # type: ignore[arg-type]
+    assert steps == sorted(steps)
+    assert steps[-1][0] == steps[-1][1]
+    (tmp_path / "state").unlink()
+    real = module.other_end
+
+    def stop(*given: Any, **how: Any) -> np.ndarray:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module, "other_end", stop)
+    with pytest.raises(Interrupted, match="from their other end; run it again to resume"):
+        complete(rest, **how)  # type: ignore[arg-type]
+    monkeypatch.setattr(module, "other_end", real)
+    estimates: list[module.Estimate] = []
+    again = complete(rest, announce=estimates.append, **how)  # type: ignore[arg-type]
+    assert again.to_polars().equals(whole.to_polars())
+    assert estimates[0].done == estimates[0].questions
+    assert estimates[0].seconds > 0
 
 
 def test_proposals_of_a_functional_relation_exclude_each_other() -> None:

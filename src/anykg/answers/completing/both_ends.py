@@ -1,8 +1,9 @@
-"""Judge proposed facts by what the question from their other end is answered, too.
+"""Judge proposed facts by asking for them from the other end, too.
 
 Each relation is asked about from one end, so a fact is proposed as an answer to (?, r, t), say. The best facts are also
 asked for from the other end, (h, r, ?). The log-odds of both are added, and a logistic regression makes a probability
-of the sum; `proposals` learns it from hidden facts.
+of the sum; `proposals` learns it from hidden facts. A model that was fitted to the graph has seen these: its proposals
+are put in the order of the sum, and keep the probabilities that there are.
 """
 
 from __future__ import annotations
@@ -14,11 +15,14 @@ import numpy as np
 from anykg.answers.calibrating.calibration import Calibration, evidence_of, expit, log_odds, logistic
 from anykg.answers.work import SLICE, Arrays, Subject, results
 from anykg.cluster import Cluster
+from anykg.evaluation.reading import budget_of
 from anykg.graph.graph import HEAD, TAIL
 from anykg.progress import Progress, ignore
 
 ANSWERS = 200
 """Answers to a question among which a fact is looked for."""
+FEWEST = 10
+"""Minimum number of hidden facts among the proposals to learn from."""
 
 
 class Judge(NamedTuple):
@@ -41,7 +45,7 @@ def other_end(
 ) -> np.ndarray:
     """Log-odds [F] of facts [F, 3] as answers to the questions that leave `columns` [F] open, if one is missing.
 
-    `hidden` are the rows of facts that the model does not see.
+    NaN where the model reads a part of the graph without the answer. It does not see the facts at rows `hidden`.
     """
     questions = facts.astype(np.int64)
     questions[np.arange(len(facts)), columns] = -1
@@ -66,30 +70,28 @@ def other_end(
 
 
 def odds_of_slice(subject: Subject, judge: Judge, facts: np.ndarray, columns: np.ndarray) -> Arrays:
-    """Those of a slice of the facts; one that is not among the best answers has those of the last of these."""
+    """Log-odds of one slice; a fact that is not among the best answers gets those of the last one."""
     seen = subject if judge.hidden is None else subject.without(judge.hidden)
-    rows = np.arange(len(facts))
+    graph, rows = seen.graph, np.arange(len(facts))
     asked = facts.astype(np.int64)
     asked[rows, columns] = -1
     asked, number = np.unique(asked, axis=0, return_inverse=True)
+    number = number.reshape(-1)
     best = seen.best_answers(asked, k=ANSWERS)
     opened = np.argmin(asked, axis=1)[best.questions]  # -1 marks the open column
-    graph = seen.graph
-    probabilities = judge.calibration.probabilities(
-        evidence_of(best, opened, graph.num_relations), list(graph.relations)
-    )
-    answers = best.triplets[np.arange(len(opened)), opened]
-    last = np.zeros(len(asked))
-    last[best.questions] = probabilities  # in order of rank, so the last one stays
-    keys = best.questions * graph.num_entities + answers
-    order = np.argsort(keys)
-    wanted = number.reshape(-1) * graph.num_entities + facts[rows, columns]
-    at = np.minimum(np.searchsorted(keys, wanted, sorter=order), max(len(keys) - 1, 0))
-    values = last[number.reshape(-1)]
-    if len(keys):
-        among = keys[order[at]] == wanted
-        values = np.where(among, probabilities[order[at]], values)
-    return {"values": log_odds(values)}
+    evidence = evidence_of(best, opened, graph.num_relations)
+    found = log_odds(judge.calibration.probabilities(evidence, list(graph.relations)))
+    last = np.full(len(asked), np.nan)
+    if budget_of(graph, seen.budget, seen.model) is None:  # otherwise an entity may not have been among the candidates
+        last[best.questions] = found  # in order of rank, so the last one stays
+    values = last[number]
+    if len(found):
+        keys = best.questions * graph.num_entities + best.triplets[np.arange(len(opened)), opened]
+        order = np.argsort(keys)
+        wanted = number * graph.num_entities + facts[rows, columns]
+        at = order[np.minimum(np.searchsorted(keys, wanted, sorter=order), len(keys) - 1)]
+        values = np.where(keys[at] == wanted, found[at], values)
+    return {"values": values}
 
 
 class BothEnds(NamedTuple):
@@ -97,15 +99,58 @@ class BothEnds(NamedTuple):
 
     intercept: float
     slope: float
+    least: float
+    most: float
+    """The sums that this was learnt from; what lies outside is judged from one end, but beyond what is inside."""
 
     def __call__(self, one: np.ndarray, other: np.ndarray) -> np.ndarray:
-        """Probabilities [F] from one end [F] and log-odds from the other [F]."""
-        return np.asarray(expit(self.intercept + self.slope * (log_odds(one) + other)))
+        """Probabilities [F] from those of one end and log-odds of the other; where these are NaN, one counts twice."""
+        total = _sum(one, other)
+        low, high = (self._of(np.array(end)) for end in (self.least, self.most))
+        inside = np.where(total < self.least, np.minimum(one, low), self._of(total))
+        return np.asarray(np.where(total > self.most, np.maximum(one, high), inside))
+
+    def _of(self, total: np.ndarray) -> np.ndarray:
+        return np.asarray(expit(self.intercept + self.slope * total))
 
 
-def learn(one: np.ndarray, other: np.ndarray, right: np.ndarray, chance: float) -> BothEnds | None:
-    """From facts judged from both ends, of which a true one is `right` with a chance; None if that tells nothing."""
-    columns = np.column_stack([np.ones(len(one)), log_odds(one) + other])
-    nothing = np.zeros(len(one))
-    found, _ = logistic(columns, nothing, nothing.astype(np.int64), right, 1, 1.0, np.full(len(one), chance))
-    return BothEnds(*found.tolist()) if found[1] > 0 else None
+def learn(one: np.ndarray, other: np.ndarray, right: np.ndarray, chance: float, shift: float) -> BothEnds | None:
+    """From facts [F] judged from both ends, of which a true one is `right` with a chance.
+
+    None if the two ends do not tell more than one. `shift` is added to the log-odds of what is learnt, and is part of
+    those from one end already: when the graph is completed nothing is hidden.
+    """
+    usable = np.isfinite(other)
+    one, other, right = one[usable], other[usable], right[usable]
+    if right.sum() < FEWEST:
+        return None
+    total = log_odds(one) + other
+    half = np.arange(len(one)) % 2 == 0
+    losses = np.zeros(2)
+    for mine in (half, ~half):
+        for index, values in enumerate((log_odds(one), total)):
+            stated = expit(_line(values[~mine], right[~mine], chance) @ np.stack([np.ones(mine.sum()), values[mine]]))
+            losses[index] -= np.log(np.where(right[mine], stated * chance, 1 - stated * chance)).sum()
+    intercept, slope = _line(total, right, chance)
+    if slope <= 0 or losses[1] >= losses[0]:
+        return None
+    return BothEnds(float(intercept + shift), float(slope), float(total.min()), float(total.max()))
+
+
+def reordered(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """The probabilities [F] from one end, given to the facts in the order of the sums of both log-odds."""
+    values = np.empty(len(one))
+    values[np.argsort(-_sum(one, other), kind="stable")] = np.sort(one)[::-1]
+    return values
+
+
+def _sum(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    odds = log_odds(one)
+    return np.asarray(odds + np.where(np.isnan(other), odds, other))
+
+
+def _line(values: np.ndarray, right: np.ndarray, chance: float) -> np.ndarray:
+    """Intercept and slope of the log-odds of being true by values [F]."""
+    columns, nothing = np.column_stack([np.ones(len(values)), values]), np.zeros(len(values))
+    found, _ = logistic(columns, nothing, nothing.astype(np.int64), right, 1, 1.0, np.full(len(values), chance))
+    return found

@@ -43,7 +43,7 @@ from anykg.answers.calibrating.missing import (
     chance_of_missing,
     not_visible,
 )
-from anykg.answers.completing.both_ends import BothEnds, learn, other_end
+from anykg.answers.completing.both_ends import ANSWERS, FEWEST, BothEnds, learn, other_end
 from anykg.answers.fitting.asked_before import has_seen
 from anykg.answers.hiding.recovery import hide_together
 from anykg.answers.work import Subject
@@ -57,18 +57,16 @@ from anykg.models.base import LinkPredictor
 from anykg.progress import Progress, ignore
 from anykg.seeds import generator
 
-VERSION = 2
+VERSION = 3
 """Of what is kept. Increase it whenever kept weights would give other probabilities; those are learnt again."""
 HIDDEN = 0.1
 """Share of the facts that is hidden to learn from."""
-QUESTIONS, ANSWERS = 1000, 200
-"""Questions asked to learn from, and answers to each."""
+QUESTIONS = 1000
+"""Questions asked to learn from."""
 STRENGTH = 10.0
 """Shrinkage of the effects of relations."""
-AGAIN = 500
+ASKED_AGAIN = 500
 """Of these answers, so many of the surest are asked for from the other end as well."""
-FEWEST = 10
-"""Minimum number of hidden facts among the answers to learn from."""
 SUREST = 32
 """Minimum number of surest answers whose share of hidden facts counts."""
 
@@ -263,28 +261,28 @@ def proposals_of(
         chance = None if told is None else np.full(len(mine), told)
         return logistic(mine, mine[:, 1], groups[rows], right[rows], 2 * r + 1, STRENGTH, chance)
 
-    def odds(learnt: tuple[np.ndarray, np.ndarray], rows: np.ndarray | slice = slice(None)) -> np.ndarray:
+    def odds(weights: tuple[np.ndarray, np.ndarray], rows: np.ndarray | slice = slice(None)) -> np.ndarray:
         """The log-odds of answers."""
-        (coefficients, effects), mine = learnt, table[rows]
+        (coefficients, effects), mine = weights, table[rows]
         return np.asarray(mine @ coefficients + effects[groups[rows], 0] + mine[:, 1] * effects[groups[rows], 1])
 
     if missing is None:
         missing = _missing(odds(learnt(None)), right)
     lacking = not_visible(HIDDEN, missing)
-    told, fewer = HIDDEN * (1 - missing) / lacking, np.log(missing / lacking)  # nothing is hidden in completing
+    told, shift = HIDDEN * (1 - missing) / lacking, np.log(missing / lacking)  # nothing is hidden in completing
     coefficients, effects = learnt(told)
-    coefficients[0] += fewer
-    half, apart = evidence.questions[usable] % 2 == 0, np.zeros(len(table))
-    for mine in (half, ~half):
-        if mine.any() and not mine.all():
-            apart[mine] = odds(learnt(told, ~mine), mine) + fewer
-    surest = np.argsort(-apart, kind="stable")[:AGAIN]
-    both_ends = None
-    if right[surest].sum() >= FEWEST:
+    coefficients[0] += shift
+    both_ends, held_out = None, np.zeros(len(table))
+    half = evidence.questions[usable] % 2 == 0
+    if all(right[part].any() for part in (half, ~half)):
+        for part in (half, ~half):
+            held_out[part] = odds(learnt(told, ~part), part) + shift
+        shared = np.intersect1d(groups[half], groups[~half])  # others lose their effect
+        surest = np.flatnonzero(np.isin(groups, shared))
+        surest = surest[np.argsort(-held_out[surest], kind="stable")][:ASKED_AGAIN]
         facts, opened = best.triplets[usable][surest], HEAD + TAIL - columns[usable][surest]
         other = other_end(subject, known, facts, opened, hidden=rows, cluster=cluster)
-        both_ends = learn(expit(apart[surest]), other, right[surest], told)
-        both_ends = None if both_ends is None else both_ends._replace(intercept=both_ends.intercept + float(fewer))
+        both_ends = learn(expit(held_out[surest]), other, right[surest], told, shift)
     by_name = {
         name: tuple(float(x) for x in (*effects[index], *effects[index + r]))
         for index, name in enumerate(graph.relations)

@@ -85,11 +85,11 @@ def propagate(
 @torch.no_grad()
 def background_states(layers: Sequence[Layer], edges: RelationalEdges) -> list[Tensor] | None:
     """The states [N, D] of a query without a head after each layer; None if the kernels do not apply."""
-    from anykg.models.nbf.pna_kernels import Rows
-
     start = layers[0].bias.new_zeros(0, len(layers[0].bias))
     if not kernels_apply(start):
         return None
+    from anykg.models.nbf.pna_kernels import Rows
+
     everyone = np.arange(edges.num_nodes, dtype=np.int32)
     rows = [
         Rows(everyone[:0], np.zeros_like(everyone), 1, 1, 1),
