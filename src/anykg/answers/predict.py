@@ -1,8 +1,8 @@
 """Answer questions about a graph by name: (head, relation, ?), (?, relation, tail) or (head, ?, tail).
 
->>> answers = predict("atlas", head="Malta", relation="in subregion", k=1, known=True)
+>>> answers = predict("atlas", head="Malta", relation="on continent", k=1, known=True)
 >>> answers.to_list()[0]["tail"]
-'Southern Europe'
+'Europe'
 """
 
 from __future__ import annotations
