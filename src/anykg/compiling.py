@@ -42,8 +42,8 @@ class Compiled:
             self._packages.add(package)
             seconds = SECONDS.get(package, A_FEW)
             self.tell(
-                f"Compiling kernels of {package} that no command has needed before, up to {seconds} s; `anykg warm-up` "
-                "compiles all ahead."
+                f"Compiling kernels of {package} for the first time, up to {seconds} s; `anykg warm-up` compiles all "
+                "of them in advance."
             )
 
     def end(self) -> None:

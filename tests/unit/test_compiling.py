@@ -38,7 +38,7 @@ def test_compiling_is_told_once_and_done_once_where_the_installation_cannot_be_w
         subprocess.run([sys.executable, "-c", USE], env=environment, capture_output=True, text=True, check=True).stdout
         for _ in range(2)
     ]
-    told = "Compiling kernels of kernel that no command has needed before, up to 5 s; "
-    assert outputs[0] == f"{told}`anykg warm-up` compiles all ahead.\n2\n"
+    told = "Compiling kernels of kernel for the first time, up to 5 s; `anykg warm-up` compiles all of them in advance."
+    assert outputs[0] == f"{told}\n2\n"
     assert outputs[1] == "0\n" + outputs[0].splitlines()[0] + "\n"
     assert list((tmp_path / "cache").rglob("*.nbi"))

@@ -154,6 +154,8 @@ class Judging(NamedTuple):
     proposals: Proposals | None
     missing: float
     pool: int
+    further: int
+    """Upper bound on the questions that proposals are asked for with from their other end; 0 for none."""
 
 
 def complete(
@@ -217,7 +219,7 @@ def complete(
     before = _load(path, made_for) or _NOTHING
     subject = Subject(loaded, scorer, budget)
     with connected(cluster) as workers:
-        judging = _judging(subject, asked, before.done, selection.pool, calibrated, missing, workers, announce)
+        judging = _judging(subject, asked, before.done, selection, calibrated, missing, workers, announce)
         proposals = _ask(subject, judging, asked, before, path, made_for, workers, progress)
         facts, values = proposals.facts, proposals.values
         if calibrated and len(facts):
@@ -226,7 +228,7 @@ def complete(
             try:
                 values = _from_both_ends(subject, judging, asked, proposals, selection, workers, progress)
             except KeyboardInterrupt as stop:
-                _stopped("Stopped while facts were asked for from their other end", path, proposals, made_for, stop)
+                _stopped("Stopped while asking from the other end", path, proposals, made_for, stop)
             values = limited(loaded, facts, values, judging.missing)
             order = np.argsort(-values, kind="stable")
             facts, values = facts[order], values[order]
@@ -247,7 +249,7 @@ def _judging(
     subject: Subject,
     asked: np.ndarray,
     done: int,
-    pool: int,
+    selection: Selection,
     calibrated: bool,
     missing: float | None,
     cluster: Cluster | None,
@@ -255,6 +257,7 @@ def _judging(
 ) -> Judging:
     """Announce the estimated time, and calibrate the model if needed."""
     model, graph = subject.model, subject.graph
+    further = min(OTHER_END * selection.count, graph.num_entities * len(np.unique(asked[:, RELATION])))
     kept = None
     if calibrated:
         refuse_parts(model, graph, "node", subject.budget)
@@ -269,7 +272,7 @@ def _judging(
         seconds = (len(asked) - done) * each
         check = CHECKED * each if calibrated and kept is None else 0.0
         if calibrated:
-            seconds += _questions_from_other_end(graph, asked, pool // POOL) * each
+            seconds += further * each
         announce(Estimate(len(asked), done, seconds, check))
     found = None
     if calibrated:
@@ -278,7 +281,9 @@ def _judging(
         found = proposals_of(model, graph, kept, missing, **how)
         if missing is None:
             missing = kept.missing if found is None else found.missing
-    return Judging(kept, found, MISSING if missing is None else missing, pool)
+    if not calibrated or (found is not None and found.both_ends is None):
+        further = 0
+    return Judging(kept, found, MISSING if missing is None else missing, selection.pool, further)
 
 
 def _ask(
@@ -295,8 +300,6 @@ def _ask(
     saved = time.monotonic()
     slices = [asked[start : start + SLICE] for start in range(proposals.done, len(asked), SLICE)]
     parts = results(propose, subject, [(part,) for part in slices], common=judging, cluster=cluster)
-    count = judging.pool // POOL
-    further = 0 if judging.calibration is None else _questions_from_other_end(subject.graph, asked, count)
     either = subject.graph.derive(symmetric_relations)
     try:
         for part in slices:
@@ -304,7 +307,7 @@ def _ask(
             proposals = _merged(
                 proposals, new["facts"], new["values"], either, judging.pool, proposals.done + len(part)
             )
-            progress(proposals.done, len(asked) + further)
+            progress(proposals.done, len(asked) + judging.further)
             if state and time.monotonic() - saved > SAVE_SECONDS:
                 _save(state, proposals, made_for)
                 saved = time.monotonic()
@@ -332,10 +335,7 @@ def _from_both_ends(
 ) -> np.ndarray:
     """Probabilities [K] of the proposals, those of the best from both ends; none of the others is above these."""
     graph, facts, values = subject.graph, proposals.facts, proposals.values
-    further = _questions_from_other_end(graph, asked, selection.count)
-    both_ends = None if judging.proposals is None else judging.proposals.both_ends
-    if judging.calibration is None or (judging.proposals is not None and both_ends is None):
-        progress(len(asked) + further, len(asked) + further)
+    if judging.calibration is None or not judging.further:
         return values
     likely = limited(graph, facts, values, judging.missing)
     order = np.argsort(-likely, kind="stable")
@@ -345,18 +345,15 @@ def _from_both_ends(
     columns = HEAD + TAIL - opened[facts[rows, RELATION]]
 
     def shown(done: int, total: int) -> None:
-        progress(len(asked) + further * done // max(total, 1), len(asked) + further)
+        progress(len(asked) + judging.further * done // max(total, 1), len(asked) + judging.further)
 
     other = other_end(subject, judging.calibration, facts[rows], columns, cluster=cluster, progress=shown)
-    from_both = reordered(values[rows], other) if both_ends is None else both_ends(values[rows], other)
+    both_ends = reordered if judging.proposals is None else judging.proposals.both_ends
+    assert both_ends is not None
+    from_both = both_ends(values[rows], other)
     result = np.minimum(values, from_both.min(initial=1.0))
     result[rows] = from_both
     return np.asarray(result)
-
-
-def _questions_from_other_end(graph: KnowledgeGraph, asked: np.ndarray, count: int) -> int:
-    """Upper bound on the questions that proposals are asked for with from their other end."""
-    return int(min(OTHER_END * count, graph.num_entities * len(np.unique(asked[:, RELATION]))))
 
 
 def propose(subject: Subject, judging: Judging, asked: np.ndarray) -> Arrays:

@@ -146,25 +146,22 @@ def _probabilities(
 
 def _contradictions(graph: KnowledgeGraph, facts: np.ndarray) -> list[str]:
     """A warning about facts [F, 3] whose relation gives an end one answer, where another one is known."""
-    functional = graph.derive(functional_shares) > 0
-    found = []
-    for head, relation, tail in facts.tolist():
-        name, start = graph.relations.label(relation), (graph.entities.label(head), graph.entities.label(tail))
-        for entity, kind, column in ((head, relation, TAIL), (tail, relation + graph.num_relations, HEAD)):
-            answers = graph.answers(np.array([entity]), np.array([kind])).values
-            if functional[kind] and len(answers):
-                other = graph.entities.label(int(answers[0]))
-                ends = (start[0], other) if column == TAIL else (other, start[1])
-                found.append(f"({start[0]}, {name}, {start[1]}), as ({ends[0]}, {name}, {ends[1]}) is known")
-                break
-    if not found:
+    if not len(facts):
         return []
-    are = "1 fact is" if len(found) == 1 else f"{len(found):,} facts are"
-    more = f"; and {len(found) - SHOWN:,} more" if len(found) > SHOWN else ""
-    return [
-        f"{are} improbable because the relation gives one answer and another one is known: "
-        f"{'; '.join(found[:SHOWN])}{more}."
-    ]
+    functional, r = graph.derive(functional_shares) > 0, graph.num_relations
+    shown = []
+    for head, relation, tail in facts[:SHOWN].tolist():
+        known = graph.answers(np.array([head, tail]), np.array([relation, relation + r]))
+        tails, heads = known[0], known[1]
+        other = (head, int(tails[0])) if functional[relation] and len(tails) else (int(heads[0]), tail)
+        names = [
+            ", ".join((graph.entities.label(h), graph.relations.label(relation), graph.entities.label(t)))
+            for h, t in ((head, tail), other)
+        ]
+        shown.append(f"({names[0]}), but ({names[1]}) is known")
+    contradict = "1 fact contradicts" if len(facts) == 1 else f"{len(facts):,} facts contradict"
+    more = f"; and {len(facts) - SHOWN:,} more" if len(facts) > SHOWN else ""
+    return [f"{contradict} a known one, as the relation gives only one answer: {'; '.join(shown)}{more}."]
 
 
 def _rounds(

@@ -106,7 +106,7 @@ def _typos(found: list[Similar]) -> list[str]:
         return []
     left = len(found) - SHOWN_TYPOS
     return [
-        "Possible typos, a letter, case or accents away from a more frequent name:",
+        "Possible typos: names that differ from a more frequent one by a letter, case or accents:",
         *(
             f"  {one.kind} {one.name} (facts: {one.facts:,}; {one.other}: {one.other_facts:,})"
             for one in found[:SHOWN_TYPOS]

@@ -70,5 +70,5 @@ def fit(
             progress=advance,
         )
     say(repr(made))
-    say("MRR and Hits@10 on hidden facts. The mix adds up the components' scores, each times its weight.")
+    say("MRR and Hits@10 are on hidden facts; the mix is the weighted sum of the components' scores.")
     say(f"Saved to {out}. Next: anykg predict {graph} --model {out} ...")

@@ -42,10 +42,10 @@ class Chunk(NamedTuple):
     scores: Tensor  # [B, C], on the model's device
 
 
-def questions_about(facts: np.ndarray, column: int) -> np.ndarray:
-    """The questions [F, 3] that ask for one column of facts [F, 3]."""
+def questions_about(facts: np.ndarray, column: int | np.ndarray) -> np.ndarray:
+    """The questions [F, 3] that ask for a column of facts [F, 3], or for a column [F] of each."""
     questions = facts.astype(np.int64)
-    questions[:, column] = -1
+    questions[np.arange(len(facts)), column] = -1
     return questions
 
 

@@ -3,7 +3,7 @@
 Each relation is asked about from one end, so a fact is proposed as an answer to (?, r, t), say. The best facts are also
 asked for from the other end, (h, r, ?). The log-odds of both are added, and a logistic regression makes a probability
 of the sum; `proposals` learns it from hidden facts. A model that was fitted to the graph has seen these: its proposals
-are put in the order of the sum, and keep the probabilities that there are.
+are ordered by the sum and keep their probabilities from one end.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from anykg.answers.asking import asking_order
 from anykg.answers.calibrating.calibration import Calibration, evidence_of, expit, log_odds, logistic
 from anykg.answers.work import SLICE, Arrays, Subject, results
 from anykg.cluster import Cluster
 from anykg.evaluation.reading import budget_of
-from anykg.graph.graph import HEAD, TAIL
+from anykg.evaluation.scoring import deduplicate, questions_about
 from anykg.progress import Progress, ignore
 
 ANSWERS = 200
@@ -25,7 +26,7 @@ FEWEST = 10
 """Minimum number of hidden facts among the proposals to learn from."""
 
 
-class Judge(NamedTuple):
+class Common(NamedTuple):
     """What all parts of the work share."""
 
     calibration: Calibration
@@ -47,18 +48,17 @@ def other_end(
 
     NaN where the model reads a part of the graph without the answer. It does not see the facts at rows `hidden`.
     """
-    questions = facts.astype(np.int64)
-    questions[np.arange(len(facts)), columns] = -1
-    order = np.lexsort((questions[:, TAIL], questions[:, HEAD], questions[:, 1], columns))
-    questions = questions[order]
-    number = np.cumsum(np.append(False, (questions[1:] != questions[:-1]).any(1))[: len(facts)])
-    bounds = np.searchsorted(number, np.arange(0, number.max(initial=-1) + 1, SLICE))
-    slices = np.split(order, bounds[1:])
+    distinct = deduplicate(questions_about(facts, columns))
+    place = np.empty(len(distinct.questions), np.int64)
+    place[asking_order(distinct.questions)] = np.arange(len(place))
+    place = place[distinct.which]
+    order = np.argsort(place, kind="stable")
+    slices = np.split(order, np.searchsorted(place[order], np.arange(SLICE, place.max(initial=0) + 1, SLICE)))
     found = results(
         odds_of_slice,
         subject,
         [(facts[rows], columns[rows]) for rows in slices],
-        common=Judge(calibration, hidden),
+        common=Common(calibration, hidden),
         cluster=cluster,
     )
     values, done = np.zeros(len(facts)), 0
@@ -69,18 +69,15 @@ def other_end(
     return values
 
 
-def odds_of_slice(subject: Subject, judge: Judge, facts: np.ndarray, columns: np.ndarray) -> Arrays:
+def odds_of_slice(subject: Subject, common: Common, facts: np.ndarray, columns: np.ndarray) -> Arrays:
     """Log-odds of one slice; a fact that is not among the best answers gets those of the last one."""
-    seen = subject if judge.hidden is None else subject.without(judge.hidden)
+    seen = subject if common.hidden is None else subject.without(common.hidden)
     graph, rows = seen.graph, np.arange(len(facts))
-    asked = facts.astype(np.int64)
-    asked[rows, columns] = -1
-    asked, number = np.unique(asked, axis=0, return_inverse=True)
-    number = number.reshape(-1)
+    asked, _, number = deduplicate(questions_about(facts, columns))
     best = seen.best_answers(asked, k=ANSWERS)
     opened = np.argmin(asked, axis=1)[best.questions]  # -1 marks the open column
     evidence = evidence_of(best, opened, graph.num_relations)
-    found = log_odds(judge.calibration.probabilities(evidence, list(graph.relations)))
+    found = log_odds(common.calibration.probabilities(evidence, list(graph.relations)))
     last = np.full(len(asked), np.nan)
     if budget_of(graph, seen.budget, seen.model) is None:  # otherwise an entity may not have been among the candidates
         last[best.questions] = found  # in order of rank, so the last one stays
