@@ -26,6 +26,9 @@ class Recipe:
     part_facts: int = 0
     """Learn from a part of each graph that has more facts than this: those around one of them, drawn anew every epoch.
     Steps over large graphs then cost less and can have more targets; 0 uses whole graphs. Needs targets = all."""
+    whole_share: float = 0.0
+    """With part_facts, share of the epochs in which a large graph is learned from as a whole all the same, drawn for
+    each graph and epoch."""
     mixture: Literal["size", "sqrt", "even"] = "size"
     """How often each of several graphs is sampled: by its targets, by their square root, or all equally."""
     pieces: int = 1
@@ -111,6 +114,8 @@ class Recipe:
             raise SettingError("target_share", f"expected more than 0 and at most 1, found {self.target_share}")
         if not 0 <= self.hide_pairs <= 1:
             raise SettingError("hide_pairs", f"expected 0 to 1, found {self.hide_pairs}")
+        if not 0 <= self.whole_share <= 1:
+            raise SettingError("whole_share", f"expected 0 to 1, found {self.whole_share}")
         if not 0 <= self.hide < 1:
             raise SettingError("hide", f"expected 0 or more and less than 1, found {self.hide}")
         if self.part_facts and self.targets != "all":

@@ -106,7 +106,10 @@ def _part(graph: KnowledgeGraph, recipe: Recipe, seed: int, epoch: int, index: i
     """The graph of an epoch: all of it, or what is around a fact drawn at random."""
     if not 0 < recipe.part_facts < len(graph):
         return graph
-    fact = graph.triplets[generator(seed, "part", epoch, index).integers(len(graph))]
+    random = generator(seed, "part", epoch, index)
+    fact = graph.triplets[random.integers(len(graph))]
+    if random.random() < recipe.whole_share:
+        return graph
     return neighbourhood(graph, fact[[HEAD, TAIL]], (), recipe.part_facts).graph
 
 

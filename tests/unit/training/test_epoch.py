@@ -62,9 +62,23 @@ def test_large_graphs_are_learned_from_in_parts() -> None:
     assert sorted(part.to_polars().rows()) == sorted(between)
 
 
+def test_some_epochs_learn_from_whole_graphs() -> None:
+    """As many as asked for, and the parts of the others are those that would have been drawn anyway."""
+    recipe = replace(RECIPE, part_facts=150, whole_share=0.4, steps_per_epoch=0)
+    large = random_graph(200, 3, 600, 0)
+    some, never = (
+        [draw_epoch([large], asked, 0, epoch)[0]().graph for epoch in range(100)]
+        for asked in (recipe, replace(recipe, whole_share=0.0))
+    )
+    assert 0.25 < np.mean([graph is large for graph in some]) < 0.55
+    assert all(a is large or a.digest == b.digest for a, b in zip(some, never, strict=True))
+
+
 def test_parts_need_all_facts_as_targets() -> None:
     with pytest.raises(SettingError, match=r"part_facts.*expected 0 with targets held-out, found 9"):
         Recipe(part_facts=9, targets="held-out", target_share=0.5)
+    with pytest.raises(SettingError, match=r"whole_share.*expected 0 to 1, found 2"):
+        Recipe(part_facts=9, whole_share=2)
 
 
 def test_batches_of_one_corrupt_both_sides() -> None:
