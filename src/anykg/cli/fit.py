@@ -13,9 +13,9 @@ from anykg.cli.reading import Reading, takes_reading
 EXAMPLES = """
 Fit a model to your graph in minutes: train several kinds and learn how to mix them.
 
-It mixes a shipped model (as it is, and adapted to the graph), ComplEx, rules, the graph's schema, popularity and
-PageRank, and learns the weights from hidden facts. A table shows how well each of them does, and how well the
-default model does without fitting. Ctrl-C mixes what is finished.
+It mixes a shipped model (as it is, and adapted to the graph), ComplEx, rules, the graph's schema, popularity,
+degree and PageRank, and learns the weights from hidden facts. A table shows how well each of them does, and how well
+the default model does without fitting. Ctrl-C mixes what is finished.
 
 Examples:
 

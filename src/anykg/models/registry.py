@@ -72,6 +72,7 @@ class ModelRegistry:
 MODELS = ModelRegistry(
     {
         "popularity": Row("anykg.models.floors:Popularity", "How often entities end facts of a relation: a baseline."),
+        "degree": Row("anykg.models.floors:Degree", "How many facts entities take part in: a baseline."),
         "pagerank": Row("anykg.models.floors:PageRank", "Random walks from the entity asked about: a baseline."),
         "random": Row("anykg.models.random:RandomScorer", "Random scores: the floor of every table."),
         "gat": Row("anykg.models.homogeneous:GAT", "Attention over neighbours; ignores relation types."),
