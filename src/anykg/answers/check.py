@@ -39,8 +39,9 @@ from anykg.graph.graph import COLUMNS, RELATION, KnowledgeGraph
 from anykg.graph.schema import redundant_relations
 from anykg.io.catalog import GraphLike
 from anykg.models.base import LinkPredictor
+from anykg.models.folders import DEFAULT_MODEL
 from anykg.models.mixture import Mixture
-from anykg.models.store import DEFAULT_MODEL, digest_of, load_model
+from anykg.models.store import digest_of, load_model
 from anykg.progress import Progress, ignore
 
 FACTS = {"node": 500, "relation": 100}

@@ -61,15 +61,19 @@ def audit(
     reading: Reading,
     data_dir: DataDir = None,
 ) -> None:
-    from anykg.answers.audit import audit as run
-    from anykg.answers.audit import default_minutes, effort_of
-    from anykg.answers.auditing.plausibility import is_kept
+    from anykg.answers.inputs import look_up
     from anykg.cli.loading import graph_named
     from anykg.cli.output import chosen_format, note, write_result
     from anykg.cli.progress import progress_bar
 
     written_as = chosen_format(format, out, graph)
     loaded = graph_named(graph, data_dir, reading)
+    look_up(loaded.relations, relations or [])
+
+    from anykg.answers.audit import audit as run
+    from anykg.answers.audit import default_minutes, effort_of
+    from anykg.answers.auditing.plausibility import is_kept
+
     time = default_minutes(loaded) if minutes is None else minutes
     effort = effort_of(loaded, folds, time, epochs)
     if not again and is_kept(loaded, folds=folds, effort=effort, seed=seed):

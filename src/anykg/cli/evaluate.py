@@ -75,9 +75,8 @@ def evaluate(
     *,
     reading: Reading,
 ) -> None:
-    from anykg.answers.evaluate import evaluate as run
     from anykg.atomic import atomic_path, write_text
-    from anykg.cli.loading import model_named
+    from anykg.cli.loading import model_named, refuse_unknown_model
     from anykg.cli.output import refuse_overwrite, write_result
     from anykg.cli.progress import progress_bar
     from anykg.cli.settings import configured
@@ -85,8 +84,12 @@ def evaluate(
 
     for written in (out, ranks):
         refuse_overwrite(written, dataset)
-    scorer = configured(model_named(checkpoint, device, trust), context.args)
+    refuse_unknown_model(checkpoint, device)
     loaded = as_task(dataset, data_dir, **reading)
+
+    from anykg.answers.evaluate import evaluate as run
+
+    scorer = configured(model_named(checkpoint, device, trust), context.args)
     with progress_bar("ranking") as advance:
         result = run(
             loaded,

@@ -63,25 +63,32 @@ def predict(
     data_dir: DataDir = None,
     trust: Trust = False,
 ) -> None:
-    from anykg.answers.predict import predict as run
-    from anykg.answers.questions import read_name_list
-    from anykg.cli.loading import graph_named, model_named
+    from anykg.answers.questions import asked_for, read_name_list, resolve
+    from anykg.cli.loading import graph_named, model_named, refuse_unknown_model
     from anykg.cli.output import chosen_format, write_result
     from anykg.cli.progress import progress_bar
 
     written_as = chosen_format(format, out, graph, queries, candidates)
-    scorer = model_named(model, device, trust)
+    refuse_unknown_model(model, device)
+    asked = asked_for(head, relation, tail, queries)
+    allowed = None if candidates is None else read_name_list(candidates)
     loaded = graph_named(graph, data_dir, reading)
+    if strict or queries is None:
+        resolve(loaded, asked, strict=True)
+
+    from anykg.answers.predict import predict as run
+
+    scorer = model_named(model, device, trust)
     with progress_bar("answering") as advance:
         answers = run(
             loaded,
             head=head,
             relation=relation,
             tail=tail,
-            questions=queries,
+            questions=None if queries is None else asked,
             k=k,
             known=not novel_only,
-            candidates=read_name_list(candidates) if candidates else None,
+            candidates=allowed,
             like_tails=like_tails,
             calibrated=calibrated,
             strict=strict,

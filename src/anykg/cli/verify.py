@@ -86,8 +86,9 @@ def _verify_model(
 
     from anykg.evaluation.symmetry import verify as run
     from anykg.io.catalog import load_graph
+    from anykg.models.folders import WITH_RULES, shipped
     from anykg.models.registry import MODELS
-    from anykg.models.store import WITH_RULES, load_model, shipped
+    from anykg.models.store import load_model
     from anykg.seeds import derive
 
     graph = load_graph(dataset, data_dir, **reading)

@@ -29,9 +29,10 @@ from anykg.graph.graph import KnowledgeGraph
 from anykg.graph.schema import redundant_relations
 from anykg.graph.sketch import share_in, sketch
 from anykg.models.base import LinkPredictor, Symmetry
+from anykg.models.folders import DEFAULT_MODEL
 from anykg.models.random import RandomScorer
 from anykg.models.rulebook import fit_rulebook
-from anykg.models.store import DEFAULT_MODEL, load_model
+from anykg.models.store import load_model
 from graphs import graphs, named, random_graph
 
 
