@@ -1,6 +1,7 @@
 """Estimate how plausible the known facts of a graph are, each judged by the others.
 
-The facts are hidden in folds. On the rest of the graph ComplEx is fitted, rules are mined and the schema is computed;
+The facts are hidden in folds, those between the same two entities in different ones, so that a fact is judged with its
+inverse and duplicates known. On the rest of the graph ComplEx is fitted, rules are mined and the schema is computed;
 each gives features of how well it predicts a hidden fact, from either end, compared with other entities of the same
 kind. Small networks turn the features into the odds that a fact is right: they are trained to distinguish hidden facts
 from the same facts with one end redrawn among entities of the same kind, so no labels are needed. A fold is judged by
@@ -156,10 +157,22 @@ def _kept(graph: KnowledgeGraph, common: _Folds) -> Store:
 def fold_part(subject: Subject, common: _Folds, number: int) -> Arrays:
     """Hide a fold, fit to the rest, and compute the features of the fold."""
     graph, (folds, effort, seed) = subject.graph, common
-    rows = np.sort(generator(seed, "audit").permutation(len(graph))[number::folds])
+    rows = np.sort(hiding_order(graph, seed)[number::folds])
     models = _fitted(graph, rows, effort, seed, subject.progress)
     kinds = graph.derive(entity_kinds)
     return _figures_of_fold(graph, kinds, models, rows, effort, generator(seed, "corrupt", number))._asdict()
+
+
+def hiding_order(graph: KnowledgeGraph, seed: int) -> np.ndarray:
+    """The facts [E] in random order, but those between the same two entities next to each other.
+
+    If every tenth is hidden, no fact is hidden together with its inverse or duplicate, which would speak for it.
+    """
+    ends = np.sort(graph.triplets[:, [HEAD, TAIL]], axis=1)
+    _, pairs = np.unique(ends, axis=0, return_inverse=True)
+    rng = generator(seed, "audit")
+    drawn = rng.permutation(len(graph))[pairs.reshape(-1)]
+    return np.lexsort((rng.permutation(len(graph)), drawn))
 
 
 def corrupted(
