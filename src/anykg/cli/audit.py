@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from anykg.cli.options import ClusterAddress, DataDir, GraphName, Rows, RowsOut
+from anykg.cli.options import ClusterAddress, DataDir, GraphName, Rows, RowsOut, listed
 from anykg.cli.reading import Reading, takes_reading
 
 EXAMPLES = """
@@ -37,9 +37,7 @@ def register(app: typer.Typer) -> None:
 @takes_reading()
 def audit(
     graph: GraphName,
-    top: Annotated[
-        int | None, typer.Option(help="Number of facts, at most; default: 1 in 50, at least 10, at most 100.", min=1)
-    ] = None,
+    top: Annotated[int | None, listed("Number of facts, at most; default: 1 in 50, at least 10, at most 100.")] = None,
     max_plausibility: Annotated[
         float, typer.Option(help="Only list facts below this; 1 lists any.", min=0, max=1)
     ] = 0.5,

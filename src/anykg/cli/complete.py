@@ -7,7 +7,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from anykg.cli.options import Budget, ClusterAddress, DataDir, Device, GraphName, ModelName, Rows, RowsOut, Trust
+from anykg.cli.options import (
+    Budget,
+    ClusterAddress,
+    DataDir,
+    Device,
+    GraphName,
+    ModelName,
+    Rows,
+    RowsOut,
+    Trust,
+    listed,
+)
 from anykg.cli.reading import Reading, takes_reading
 
 if TYPE_CHECKING:
@@ -47,7 +58,7 @@ def register(app: typer.Typer) -> None:
 @takes_reading()
 def complete(
     graph: GraphName,
-    top: Annotated[int, typer.Option(help="Number of facts.", min=1)] = 1000,
+    top: Annotated[int, listed("Number of facts.")] = 1000,
     relations: Annotated[
         list[str] | None, typer.Option(help="Only this relation (repeatable), or a file of names.")
     ] = None,

@@ -7,7 +7,18 @@ from typing import Annotated
 
 import typer
 
-from anykg.cli.options import Budget, ClusterAddress, DataDir, Device, GraphName, ModelName, Rows, RowsOut, Trust
+from anykg.cli.options import (
+    Budget,
+    ClusterAddress,
+    DataDir,
+    Device,
+    GraphName,
+    ModelName,
+    Rows,
+    RowsOut,
+    Trust,
+    listed,
+)
 from anykg.cli.reading import Reading, takes_reading
 
 EXAMPLES = """
@@ -22,7 +33,7 @@ Examples:
 
   anykg predict atlas --head France --relation borders
 
-  anykg predict facts.tsv --relation "works for" --tail "Acme" -k 5 --format json
+  anykg predict facts.tsv --relation "works for" --tail "Acme" --top 5 --format json
 
   anykg predict facts.nt --queries questions.tsv --out answers.parquet
 """
@@ -40,7 +51,7 @@ def predict(
     relation: Annotated[str | None, typer.Option(help="The relation.")] = None,
     tail: Annotated[str | None, typer.Option(help="The object.")] = None,
     queries: Annotated[Path | None, typer.Option(help="A file of questions.")] = None,
-    k: Annotated[int, typer.Option("-k", help="Number of answers per question.", min=1)] = 10,
+    k: Annotated[int, listed("Number of answers per question.")] = 10,
     novel_only: Annotated[
         bool, typer.Option("--novel-only/--known", help="Leave out known facts, or include and mark them.")
     ] = True,
