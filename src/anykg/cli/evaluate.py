@@ -65,7 +65,7 @@ def evaluate(
     ] = None,
     ties: Annotated[str | None, typer.Option(help="realistic, optimistic, pessimistic, random or rounded.")] = None,
     seed: Annotated[int, typer.Option(help="Seed for drawing the candidates.")] = 0,
-    limit: Annotated[int | None, typer.Option(help="Only a sample of this many test triplets.", min=1)] = None,
+    limit: Annotated[int | None, typer.Option(help="Only a sample of this many test facts.", min=1)] = None,
     output: Text = TextFormat.TABLE,
     out: JsonOut = None,
     ranks: Annotated[Path | None, typer.Option(help="Write the rank of every answer to this TSV file.")] = None,
