@@ -75,7 +75,7 @@ def audit(
     time = default_minutes(loaded) if minutes is None else minutes
     effort = effort_of(loaded, folds, time, epochs)
     if not again and is_kept(loaded, folds=folds, effort=effort, seed=seed):
-        note("Using the stored result of an earlier audit; --again repeats it.")
+        note("Using the stored result of an earlier audit, which took as long or longer; --again repeats it.")
     else:
         takes = f"{epochs} passes each" if epochs else f"about {time:.2g} min"
         note(f"{len(loaded):,} facts in {folds} parts, {takes}.")

@@ -230,6 +230,21 @@ def test_a_fact_is_compared_with_unknown_ones_of_its_kind_and_not_with_itself() 
     assert np.allclose(known[:, 0], found[:, len(graph.triplets[::5])]), "known or not, it is the same"
 
 
+def test_what_was_found_serves_with_as_much_time_or_less(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    graph = cited(wrong=True)[0]
+    found = audit(graph, minutes=0.02, folds=2)
+    with monkeypatch.context() as patched:
+        patched.setattr(plausibility, "fit_complex", None)  # nothing is fitted again
+        for minutes in (0.02, 0.01):
+            assert np.array_equal(audit(graph, minutes=minutes, folds=2).log_odds, found.log_odds)
+        for other in ({"minutes": 0.03}, {"epochs": 1}, {"minutes": 0.02, "seed": 1}, {"minutes": 0.02, "again": True}):
+            with pytest.raises(TypeError):
+                audit(graph, folds=2, **other)
+    longer = audit(graph, minutes=0.03, folds=2)
+    assert np.array_equal(audit(graph, minutes=0.02, folds=2).log_odds, longer.log_odds), "the longer one"
+
+
 def test_folds_are_kept_until_the_result_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
 

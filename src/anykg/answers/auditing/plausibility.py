@@ -61,6 +61,11 @@ class Effort(NamedTuple):
     epochs: int = 1000
     """Passes of ComplEx, at most."""
 
+    @property
+    def milliseconds(self) -> int:
+        """The time per fold; 0 if it is not limited."""
+        return round(1000 * ((self.complex_seconds or 0) + (self.rules_seconds or 0)))
+
 
 @dataclass(frozen=True, eq=False)
 class Plausibility:
@@ -115,12 +120,13 @@ def plausibility(
 ) -> Plausibility:
     """Judge every fact of a graph by the others, hiding the facts in `folds` parts.
 
-    Finished folds are cached until all are done, and then what was found, which `again` does not use.
+    Finished folds are cached until all are done, and then what was found. It serves later calls with as much effort or
+    less, unless `again`, whoever asks: the command line, Python, or a job of the web page.
     """
     steps = folds * STEPS + 1
     subject, common = Subject(graph), _Folds(folds, effort, seed)
     kept = _kept(graph, common)
-    stored = None if again else kept.load(0)
+    stored = None if again else _found_before(kept, effort)
     if stored is not None:
         progress(steps, steps)
         return Plausibility(**stored)
@@ -139,19 +145,28 @@ def plausibility(
     }
     back = np.argsort(whole["rows"])
     found = {"log_odds": log_odds} | {name: whole[name][back] for name in ("ranks", "expected")}
-    kept.save(0, found)
+    kept.save(effort.milliseconds, found)
     store.clear()
     progress(steps, steps)
     return Plausibility(**found)
 
 
 def is_kept(graph: KnowledgeGraph, *, folds: int, effort: Effort, seed: int = 0) -> bool:
-    """Whether the plausibility of all facts is cached."""
-    return bool(_kept(graph, _Folds(folds, effort, seed)).indices())
+    """Whether the plausibility of all facts is cached, found with at least this effort."""
+    return _found_before(_kept(graph, _Folds(folds, effort, seed)), effort) is not None
 
 
 def _kept(graph: KnowledgeGraph, common: _Folds) -> Store:
-    return Store("audited", graph.digest, common)
+    """What was found, by the milliseconds that a fold was given; 0 for a fixed number of passes."""
+    folds, effort, seed = common
+    passes = effort.epochs if effort.complex_seconds is None else None
+    return Store("audited", graph.digest, folds, effort.negatives, passes, seed)
+
+
+def _found_before(kept: Store, effort: Effort) -> Arrays | None:
+    """What was found with the most effort, if that is at least as much."""
+    most = max(kept.indices(), default=-1)
+    return kept.load(most) if most >= effort.milliseconds else None
 
 
 def fold_part(subject: Subject, common: _Folds, number: int) -> Arrays:
