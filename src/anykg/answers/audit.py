@@ -136,11 +136,12 @@ def audit(
             with one end redrawn among entities of the same kind, if both are equally frequent. 1 lists any.
         relations: Only list facts of these relations; all facts are judged.
         folds: Parts in which the facts are hidden.
-        minutes: Time to take, about; by default 1 minute, and 1 more for every 15,000 facts, up to 20.
+        minutes: Time to take, about; by default 1 minute, and 1 more for every 15,000 facts, up to 20. If the result of
+            an audit that was given at least this time is stored, that is used.
         epochs: Passes of ComplEx over the facts of each part, instead of a time: the result then depends on `seed`
             alone.
         seed: Draws the parts, and the corrupted facts that plausibility is learned from.
-        again: Repeat the audit even if the result of one with the same settings is stored.
+        again: Repeat the audit even if a result is stored.
         cluster: Address of a Ray cluster that works on the parts: "auto", HOST:PORT, or "local" for all cores of this
             machine. The effort for each part is that of one machine, so it takes less time.
         progress: Called with (done, total) steps.

@@ -19,7 +19,7 @@ from anykg.evaluation.report import as_json, as_table
 from anykg.graph.graph import KnowledgeGraph
 from anykg.graph.task import Task
 from anykg.io.catalog import GraphLike, as_task
-from anykg.models.store import DEFAULT_MODEL
+from anykg.models.folders import DEFAULT_MODEL
 from anykg.progress import Progress, ignore
 
 if TYPE_CHECKING:

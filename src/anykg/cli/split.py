@@ -43,7 +43,7 @@ def register(app: typer.Typer) -> None:
 
 @takes_reading(labels=False)
 def split(
-    graph: Annotated[str, typer.Argument(metavar="GRAPH", help="A file of triplets, a folder or a dataset's name.")],
+    graph: Annotated[str, typer.Argument(metavar="GRAPH", help="A file of triples, a folder or a dataset's name.")],
     kind: Annotated[KindName, typer.Option(help="What training and inference may share.")],
     out: Annotated[Path, typer.Option(help="The folder to write to.")],
     share: Annotated[float, typer.Option(help="The share of entities for inference, unless transductive.")] = 0.3,
@@ -104,10 +104,10 @@ def _lines(report: dict[str, Any]) -> list[str]:
     """The report as lines of text."""
     task, dropped, leakage = report["task"], report["dropped"], report["leakage"]
     kept, whole = report["coverage"]["kept"], report["coverage"]["triplets"]
-    lines = [f"{stem}: {task[stem]['triplets']:,} triplets" for stem in ("train", "valid", "observe", "test")]
-    lines.append(f"kept {kept:,} of {whole:,} triplets ({kept / max(whole, 1):.1%})")
+    lines = [f"{stem}: {task[stem]['triplets']:,} facts" for stem in ("train", "valid", "observe", "test")]
+    lines.append(f"kept {kept:,} of {whole:,} facts ({kept / max(whole, 1):.1%})")
     lines.append(
-        f"dropped: {dropped['between']:,} triplets between the two sides, {dropped['other_relations']:,} of relations "
+        f"dropped: {dropped['between']:,} facts between the two sides, {dropped['other_relations']:,} of relations "
         f"their side does not have, {len(dropped['entities']):,} entities, {len(dropped['relations']):,} relations"
     )
     for what in ("entities", "relations"):
@@ -117,7 +117,7 @@ def _lines(report: dict[str, Any]) -> list[str]:
             lines.append(f"  {what} dropped: {', '.join(names[:SHOWN])}{more}")
     lines.append(
         f"training and inference share {leakage['shared_entities']:,} entities, {leakage['shared_relations']:,} "
-        f"relations, {leakage['shared_triplets']:,} triplets"
+        f"relations, {leakage['shared_triplets']:,} facts"
     )
     lines.append(
         f"of {leakage['asked']:,} asked, {leakage['asked_with_fact_back']:,} have an observed fact back and "
