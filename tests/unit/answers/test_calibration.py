@@ -62,24 +62,50 @@ def test_totals_say_nothing_about_lists_of_log_probabilities() -> None:
 
 def test_answers_told_by_chance_are_fitted_from_the_convex_optimum(monkeypatch: pytest.MonkeyPatch) -> None:
     """From zero, a fit can end where rare answers are all taken for sure, and its loss is flat."""
-    starts = []
+    starts, ends_at = [], []
     minimize = scipy.optimize.minimize
 
     def spy(objective: object, start: np.ndarray, *arguments: object, **options: object) -> object:
         starts.append(start)
-        return minimize(objective, start, *arguments, **options)
+        found = minimize(objective, start, *arguments, **options)
+        ends_at.append(found.x)
+        return found
 
     random = np.random.default_rng(0)
     columns = np.column_stack([np.ones(2000), random.normal(size=2000)])
     right = random.random(2000) < 0.5 * calibration.expit(2 * columns[:, 1] - 1)
     ends, none = np.zeros(2000, np.int64), np.zeros(2000)
     monkeypatch.setattr(scipy.optimize, "minimize", spy)
-    convex, _ = calibration.logistic(columns, none, ends, right, 1, 10.0)
+    calibration.logistic(columns, none, ends, right, 1, 10.0)
     found, _ = calibration.logistic(columns, none, ends, right, 1, 10.0, np.full(2000, 0.5))
-    scale = np.abs(columns).mean(0)
     assert len(starts) == 3
-    np.testing.assert_allclose(starts[2][:2], convex * scale)
+    np.testing.assert_allclose(starts[2], ends_at[0])  # where the convex fit ends
     np.testing.assert_allclose(found, [-1, 2], atol=0.4)
+
+
+def test_nearly_collinear_columns_are_fitted_in_few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And to the optimum: the gradient of the penalised loss is zero there."""
+    steps = []
+    minimize = scipy.optimize.minimize
+
+    def spy(*arguments: object, **options: object) -> object:
+        found = minimize(*arguments, **options)
+        steps.append(found.nit)
+        return found
+
+    random = np.random.default_rng(0)
+    one = random.normal(size=4000) - 9
+    columns = np.column_stack([np.ones(4000), one, one + 0.01 * random.normal(size=4000), np.exp(one)])
+    groups = random.integers(20, size=4000)
+    right = random.random(4000) < calibration.expit(one + 7)
+    monkeypatch.setattr(scipy.optimize, "minimize", spy)
+    none, strength = np.zeros(4000), 2.0
+    weights, effects = calibration.logistic(columns, none, groups, right, 20, strength)
+    assert max(steps) < 100
+    slope = calibration.expit(columns @ weights + effects[groups, 0]) - right
+    scale = np.maximum(np.abs(columns).mean(0), 1e-3)
+    np.testing.assert_allclose(columns.T @ slope / scale, -calibration.RIDGE * weights * scale, atol=0.05)
+    np.testing.assert_allclose(np.bincount(groups, slope), -strength * effects[:, 0], atol=0.05)
 
 
 def test_calibrations_of_another_version_are_not_used(tmp_path: Path) -> None:
