@@ -94,14 +94,15 @@ def test_nearly_collinear_columns_are_fitted_in_few_steps(monkeypatch: pytest.Mo
         return found
 
     random = np.random.default_rng(0)
-    one = random.normal(size=4000) - 9
-    columns = np.column_stack([np.ones(4000), one, one + 0.01 * random.normal(size=4000), np.exp(one)])
+    one, far = random.normal(size=4000) - 20, np.clip(random.exponential(2, size=4000), 0, 8)
+    noise, ranks = 0.1 * random.normal(size=4000), np.tile(np.arange(1, 21), 200)
+    columns = np.column_stack([np.ones(4000), one, one + noise, far, far - noise, np.log(ranks), one - far])
     groups = random.integers(20, size=4000)
-    right = random.random(4000) < calibration.expit(one + 7)
+    right = random.random(4000) < calibration.expit(one + 18 - far)
     monkeypatch.setattr(scipy.optimize, "minimize", spy)
     none, strength = np.zeros(4000), 2.0
     weights, effects = calibration.logistic(columns, none, groups, right, 20, strength)
-    assert max(steps) < 100
+    assert max(steps) < 40
     slope = calibration.expit(columns @ weights + effects[groups, 0]) - right
     scale = np.maximum(np.abs(columns).mean(0), 1e-3)
     np.testing.assert_allclose(columns.T @ slope / scale, -calibration.RIDGE * weights * scale, atol=0.05)
