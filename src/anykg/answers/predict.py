@@ -16,10 +16,10 @@ import numpy as np
 from anykg.answers.asking import ask_many
 from anykg.answers.calibrating.calibration import LEAST, evidence_of, falling, first_rows
 from anykg.answers.calibrating.lookup import calibration_of
-from anykg.answers.calibrating.missing import chance_of_answer, room_for
+from anykg.answers.calibrating.missing import chance_for_kinds, chance_of_answer, room_for
 from anykg.answers.inputs import ModelLike, Name, graph_of, look_up, model_of
 from anykg.answers.questions import Fact, Question, QuestionLike, Skipped, asked_for, resolve
-from anykg.answers.score import score
+from anykg.answers.score import probabilities_of, score
 from anykg.answers.table import Answers, OpenList, table_of
 from anykg.answers.work import Subject
 from anykg.cluster import Cluster, connected
@@ -35,6 +35,8 @@ from anykg.models.folders import DEFAULT_MODEL
 from anykg.models.mixture import Mixture
 from anykg.progress import Progress, ignore
 
+LIKELY = 0.05
+"""Probability of a relation from which on it is compared with that of its fact."""
 AT_ONCE = 256
 """Questions whose known answers are listed together."""
 
@@ -75,8 +77,8 @@ def predict(
         like_tails: Allow only entities that the graph already has in that column of that relation.
         calibrated: Return probabilities instead of scores, from the last `check` of this graph and model; runs a check
             if there is none. Every list then ends with `none_of_these`: the probability that no entity of the graph,
-            beyond the known answers, is an answer. A question without known answers is taken to have one somewhere; of
-            others, a tenth of all facts is taken to be missing.
+            beyond the known answers, is an answer. A tenth of all facts is taken to be missing: a question without
+            known answers has one as often as others of the kind of its entity suggest.
         strict: Raise at the first of several questions that cannot be asked, instead of listing them in `skipped`.
         budget: How many facts near the entities of a question are read to answer it, 0 for all. By default all facts of
             graphs up to 2,000,000 facts, and 200,000 of larger ones, unless the model passes no messages or was made
@@ -189,14 +191,19 @@ def probabilities(
         rows = novel.questions[first_rows(novel.questions)]
         present[rows] = calibration.present(novel, chances[rows])
     new = ~best.known
+    result[new] *= present[best.questions[new]]
     related = np.flatnonzero((columns == RELATION)[best.questions] & new)
-    chance = present.copy()
     if len(related):
         before = np.bincount(best.questions[related], result[related], minlength=len(asked))
-        result[related] *= room_for(graph, best.triplets[related])
+        facts = best.triplets[related].astype(np.int64)
+        result[related] *= room_for(graph, facts) * chance_for_kinds(graph, facts)
+        likely = related[result[related] >= LIKELY]
+        if len(likely):
+            facts = best.triplets[likely].astype(np.int64)
+            result[likely] = np.minimum(result[likely], probabilities_of(model, graph, facts, budget=budget))
         left = np.bincount(best.questions[related], result[related], minlength=len(asked))
         present *= np.where(before > 0, left / np.maximum(before, LEAST), 1.0)
-    result[new] = falling(result[new] * chance[best.questions[new]], best.questions[new])
+    result[new] = falling(result[new], best.questions[new])
     np.maximum.at(present, best.questions[new], result[new])
     return Stated(result, 1 - present)
 

@@ -30,6 +30,7 @@ from anykg.evaluation.scoring import questions_about
 from anykg.graph.graph import HEAD, TAIL, KnowledgeGraph
 from anykg.graph.schema import functional_shares
 from anykg.io.catalog import GraphLike
+from anykg.models.base import LinkPredictor
 from anykg.models.folders import DEFAULT_MODEL
 from anykg.progress import Progress, after, ignore
 
@@ -126,6 +127,26 @@ def score(
         skipped=tuple(skipped),
         warnings=tuple(warnings),
     )
+
+
+def probabilities_of(
+    model: LinkPredictor, graph: KnowledgeGraph, facts: np.ndarray, *, budget: int | None = None
+) -> np.ndarray:
+    """The probabilities [F] that `score` states for facts [F, 3] that the graph does not have."""
+    curve, encoded = calibration_of(model, graph, "node", budget=budget), encode(model, graph, budget)
+    tails, heads = (
+        _probabilities(
+            curve,
+            graph,
+            facts,
+            column,
+            rank_facts(
+                model, graph, facts, column, known=graph, encoded=encoded, budget=budget, seen=True, standing=True
+            ),
+        )
+        for column in (TAIL, HEAD)
+    )
+    return np.asarray(np.minimum(np.maximum(tails, heads), room_for(graph, facts)))
 
 
 def _probabilities(

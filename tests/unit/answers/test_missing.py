@@ -7,6 +7,7 @@ import pytest
 
 import anykg
 from anykg.answers.calibrating.missing import chance_for_kind, chance_of_answer, chance_of_first, room_for
+from anykg.answers.predict import LIKELY
 from anykg.errors import SettingError
 from anykg.graph.graph import KnowledgeGraph
 from graphs import named
@@ -62,6 +63,28 @@ def test_a_relation_that_is_answered_is_not_another_answer(asked: KnowledgeGraph
     assert stated["treated_by"] < 0.05
     for value in stated.values():
         assert value <= 1 - found.summary()["none_of_these"] + 1e-6
+
+
+def test_a_relation_is_no_likelier_than_its_fact(asked: KnowledgeGraph) -> None:
+    """Also between entities that nothing links: hidden facts, from which probabilities are learnt, link theirs."""
+    pairs = [(f"p{i}", f"d{(i + 3) % 5}") for i in range(8)] + [("p1", "p2"), ("w1", "d2"), ("doc1", "doc2")]
+    found = anykg.predict(asked, questions=[(head, "?", tail) for head, tail in pairs], calibrated=True, k=1)
+    first = [row for row in found.to_list() if row["rank"] == 1]
+    facts = [(row["head"], row["relation"], row["tail"]) for row in first]
+    stated = [row["probability"] for row in anykg.score(asked, facts, calibrated=True).to_list()]
+    for row, limit in zip(first, stated, strict=True):
+        assert row["probability"] <= max(limit, LIKELY) + 1e-6, row
+    unlikely = [row for row in first if row["head"] in {"p1", "w1", "doc1"} and row["tail"] in {"p2", "d2", "doc2"}]
+    assert max(row["probability"] for row in unlikely) < 0.1, "no such entities are ever linked"
+
+
+def test_a_first_answer_is_missing_as_often_as_the_kind_suggests() -> None:
+    """Half the people have a car: those without one probably never had one. All but one have a home."""
+    lines = [f"a{i} works_at f{i % 3}" for i in range(100)] + [f"a{i} lives_in t{i % 4}" for i in range(1, 100)]
+    graph = named(*lines, *(f"a{i} drives c{i % 5}" for i in range(0, 100, 2)))
+    car, home = chance_of_answer(graph, ids(graph, ("a1", "drives", "?"), ("a0", "lives_in", "?")))
+    assert car == pytest.approx(1 / 9, abs=0.02)  # half lack it, as would a tenth of those who have one
+    assert home > 0.9
 
 
 def test_score_states_little_where_the_only_answer_is_known(asked: KnowledgeGraph) -> None:

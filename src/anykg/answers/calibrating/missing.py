@@ -3,10 +3,11 @@
 Three things are estimated from the graph alone. The share of all facts that it lacks (`missing_share`): facts missing
 at random lower the confidence of every rule, also of one that always holds, so the most reliable rule shows at most
 how many there are. If a share of all facts is missing, the counts of known answers say how
-likely one more is (`chance_of_missing`): countries have one capital, so a second one is not missing. And a question
-without any known answer may have one that is no entity of the graph at all; how often that happens follows from how
-many facts end in an entity that occurs nowhere else (the estimate of Good and Turing, `share_unseen`). If no entity of
-its kind has a fact of the relation, there is probably nothing to ask for (`chance_for_kind`): a film has no capital.
+likely one more is (`chance_of_missing`): countries have one capital, so a second one is not missing. Without any known
+answer, the share of the entities of its kind that have one tells (`chance_of_first`): a film has no capital, few beers
+have won a medal, nearly everyone has a place of birth. And the answer may be no entity of the graph at all; how often
+that happens follows from how many facts end in an entity that occurs nowhere else (the estimate of Good and Turing,
+`share_unseen`).
 """
 
 from __future__ import annotations
@@ -177,8 +178,8 @@ def share_unseen(graph: KnowledgeGraph) -> np.ndarray:
 def chance_of_answer(graph: KnowledgeGraph, asked: np.ndarray, share: float = MISSING) -> np.ndarray:
     """The chance [Q] that a question [Q, 3], -1 in the column asked for, has an answer in the graph that is not known.
 
-    A question without known answers is taken to have one, which may not be an entity of the graph, unless no entity of
-    its kind has a fact of the relation.
+    A question without known answers has one as often as others of the kind of its entity suggest (`chance_of_first`),
+    and the answer may not be an entity of the graph.
     """
     r = graph.num_relations
     columns = np.argmin(asked, axis=1)
@@ -190,8 +191,8 @@ def chance_of_answer(graph: KnowledgeGraph, asked: np.ndarray, share: float = MI
     known = chance_at(graph.derive(chance_of_missing, share), entity[of_entities], groups[of_entities], graph)
     result[of_entities] = np.where(np.isnan(known), result[of_entities], known)
     open_ended = of_entities[np.isnan(known)]
-    if len(open_ended) and len(graph) <= WITH_KINDS:
-        result[open_ended] *= chance_for_kind(graph, entity[open_ended], groups[open_ended])
+    if len(open_ended):
+        result[open_ended] *= chance_of_first(graph, entity[open_ended], groups[open_ended], share, without_kind=1.0)
     of_relations = np.flatnonzero(columns == RELATION)
     if len(of_relations):
         pairs, chances = graph.derive(_chance_of_relation, share)
@@ -209,18 +210,26 @@ def chance_for_kind(graph: KnowledgeGraph, entities: np.ndarray, relations: np.n
     return np.where((have == 0) & (members > 0), 1 / (members + 2), 1.0)
 
 
-def chance_of_first(graph: KnowledgeGraph, entities: np.ndarray, relations: np.ndarray, share: float) -> np.ndarray:
+def chance_of_first(
+    graph: KnowledgeGraph,
+    entities: np.ndarray,
+    relations: np.ndarray,
+    share: float,
+    *,
+    without_kind: float | None = None,
+) -> np.ndarray:
     """The chance [B] that an entity without a known fact of a relation (inverses from R on) lacks one.
 
     A part of its kind has such facts. If a share of all facts is missing, so are the only ones of as many entities as
-    that part suggests. Without a kind, and on very large graphs, the chance is that share.
+    that part suggests. Without a kind, and on very large graphs, the chance is `without_kind`, by default that share.
     """
+    otherwise = share if without_kind is None else without_kind
     if len(graph) > WITH_KINDS:
-        return np.full(len(entities), share)
+        return np.full(len(entities), otherwise)
     have, members = _of_kind(graph, entities, relations)
     part = (have + 0.5) / (members + 1)
     chances = np.minimum(part * share / ((1 - part) * (1 - share)), 1.0)
-    return np.where(members > 0, chances, share)
+    return np.where(members > 0, chances, otherwise)
 
 
 def _of_kind(graph: KnowledgeGraph, entities: np.ndarray, relations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -281,13 +290,26 @@ def room_for(graph: KnowledgeGraph, facts: np.ndarray, share: float = MISSING) -
 
     1 unless an end has a known fact of a relation that gives it one only: then the chance that it lacks another.
     """
-    heads, relations, tails = facts.T
     functional = graph.derive(functional_shares) > 0
     room = np.ones(len(facts))
-    for entities, kinds in ((heads, relations), (tails, relations + graph.num_relations)):
+    for entities, kinds in _ends(graph, facts):
         chance = chance_at(graph.derive(chance_of_missing, share), entities, kinds, graph)
         room = np.minimum(room, np.where(functional[kinds] & ~np.isnan(chance), chance, 1.0))
     return room
+
+
+def chance_for_kinds(graph: KnowledgeGraph, facts: np.ndarray) -> np.ndarray:
+    """The chance [F] that entities of these kinds stand at the ends of facts [F, 3] at all: hops marry nobody."""
+    if len(graph) > WITH_KINDS:
+        return np.ones(len(facts))
+    head, tail = (chance_for_kind(graph, entities, kinds) for entities, kinds in _ends(graph, facts))
+    return np.asarray(np.minimum(head, tail))
+
+
+def _ends(graph: KnowledgeGraph, facts: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+    """The heads of facts [F, 3] with their relations, and the tails with the inverses."""
+    heads, relations, tails = facts.T
+    return [(heads, relations), (tails, relations + graph.num_relations)]
 
 
 def _chance_of_relation(graph: KnowledgeGraph, share: float) -> tuple[np.ndarray, np.ndarray]:
