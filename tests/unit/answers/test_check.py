@@ -271,7 +271,7 @@ def test_a_graph_is_not_checked_twice(task: Target, monkeypatch: pytest.MonkeyPa
         new = pl.DataFrame([("someone new", "r1", "e3")], schema=facts.columns, orient="row")
         grown = KnowledgeGraph.from_polars(pl.concat([new, facts[::-1]]))  # other ids
         found = check(grown, model="popularity", task=task, facts=20)
-        assert any("an earlier check of this graph, which differed by 2 facts" in text for text in found.warnings)
+        assert any("an earlier version of this graph, in which 2 facts differ" in text for text in found.warnings)
         names = ["head", "relation", "tail"]
         left = first.questions.filter(pl.concat_str(names, separator="|") != "|".join(hidden[n] for n in names))
         assert found.questions.equals(left)

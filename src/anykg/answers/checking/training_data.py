@@ -16,7 +16,7 @@ LARGE = 0.1
 
 
 def trained_on(model: LinkPredictor, graph: KnowledgeGraph, name: str) -> str | None:
-    """A warning if the graph was part of the model's training data, or may have been; None otherwise."""
+    """A warning if the graph was, or may have been, part of the model's training data; None otherwise."""
     for trained in _runs(_description(model)):
         names, digests, facts = (list(trained.get(key, ())) for key in ("datasets", "digests", "facts"))
         for index, called in enumerate(names):
@@ -38,7 +38,7 @@ def _description(model: LinkPredictor) -> dict[str, Any]:
 
 
 def _runs(described: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """The training runs behind a model: its own, and those of the models it is an average of."""
+    """The training runs of a model: its own, or those of the models that it averages."""
     trained = described.get("trained", {})
     parts = [trained, *trained.get("average_of", ())] if isinstance(trained, Mapping) else []
     yield from (part for part in parts if isinstance(part, Mapping))
