@@ -21,12 +21,18 @@ def trained_on(model: LinkPredictor, graph: KnowledgeGraph, name: str) -> str | 
         names, digests, facts = (list(trained.get(key, ())) for key in ("datasets", "digests", "facts"))
         for index, called in enumerate(names):
             if index < len(digests) and graph.digest in digests[index]:
-                return f"the model was trained on this very graph ({called}), which flatters it."
+                return f"the model was trained on this very graph ({called}), so the figures are too optimistic."
             share = share_in(graph, facts[index]) if index < len(facts) else None
             if share is not None and share >= LARGE:
-                return f"the model was trained on {share:.0%} of these facts (in {called}), which flatters it."
+                return (
+                    f"the model was trained on {share:.0%} of these facts (in {called}), so the figures are too "
+                    "optimistic."
+                )
         if not facts and name.casefold() in {called.casefold() for called in names}:
-            return f"the model was trained on a dataset called {name}, perhaps on these facts, which would flatter it."
+            return (
+                f"the model was trained on a dataset called {name}, possibly on these facts, which would make the "
+                "figures too optimistic."
+            )
     return None
 
 
