@@ -105,7 +105,7 @@ def test_an_oracle_is_found_out() -> None:
     fewer = replace(chance, model="fitted", per_fact=chance.per_fact[1:], questions=chance.questions.filter(others))
     apart = compare([fewer, replace(report, model="oracle")])
     assert apart.differences["fitted"].low > 0
-    assert any("asked for different facts" in warning for warning in apart.warnings)
+    assert any("tested on different facts" in warning for warning in apart.warnings)
 
 
 def test_parts_add_up() -> None:
