@@ -23,14 +23,14 @@ from anykg.models.registry import MODELS
 from anykg.settings import from_json
 
 SHIPPED = files("anykg") / "weights"
-"""Models that come with the package, one folder each."""
+"""Models shipped with the package, one folder each."""
 MODEL_FILE, WEIGHTS_FILE = "model.json", "weights.safetensors"
 WITH_RULES = "+rules"
-"""At the end of a name: the model mixed with rules of the graph that it is asked about."""
+"""Suffix of a name: the model mixed with rules of the graph that it is applied to."""
 FOUNDATION = "anykg-base"
 """The shipped model that `fit` starts from."""
 DEFAULT_MODEL = FOUNDATION + WITH_RULES
-"""The model that answers unless another is named."""
+"""The model that is used by default."""
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 
 
@@ -47,7 +47,7 @@ def save_weights(folder: Path, model: LinkPredictor, note: Mapping[str, Any]) ->
 def load_model(name_or_folder: Path | str, *, trust: bool = False) -> LinkPredictor:
     """Load the model saved in a folder, shipped under a name, or kept on the Hugging Face hub (OWNER/NAME).
 
-    NAME+rules is that model mixed with rules, which are mined on each graph that it is asked about.
+    NAME+rules is that model mixed with rules, which are mined on each graph that it is applied to.
 
     A model class that is neither built in nor registered by an installed package, or a config that names code, is
     imported only with `trust`: importing runs it.
@@ -162,7 +162,7 @@ def _from_hub(name: str) -> Path:
 
 
 def shipped() -> list[str]:
-    """The names of the models that come with the package."""
+    """The names of the shipped models."""
     return sorted(folder.name for folder in SHIPPED.iterdir() if folder.is_dir()) if SHIPPED.is_dir() else []
 
 

@@ -37,7 +37,7 @@ REACHED = np.uint64(1 << 63)
 
 
 class Seen(NamedTuple):
-    """What is known of the last step's relation and of those that all paths have in common."""
+    """The state about the last step's relation and the relations that all paths have in common."""
 
     flags: np.ndarray  # uint8 [Q]: by the run of E2 and c
     common: np.ndarray  # uint64 [PATTERNS, N]: relations on all paths to E2, 0 if there is none
@@ -70,7 +70,7 @@ def mark_last(
 ) -> None:
     """Count what is implied for C1 = c, and keep the relations that all paths to each end have in common.
 
-    Most ends are met again and again, so the flags of (c, end) say what can no longer change.
+    Most ends are visited many times, so the flags of (c, end) mark what can no longer change.
     """
     flags, common, ends, num_ends = seen
     others, back, edges, kinds, firsts = runs.others, runs.back, runs.edges, runs.kinds, runs.nodes[last]
