@@ -85,7 +85,7 @@ def test_names_of_relations_are_not_taken_for_variables(facts: Path, clause: str
 
 def test_names_of_entities_are_warned_of(facts: Path) -> None:
     found = apply_rules("(m1, 'wed', y) => (y, 'wed', m1)", facts)
-    assert found.warnings == ("m1 is a variable in the clause, it does not stand for the entity of that name.",)
+    assert found.warnings == ("m1 is a variable in the clause and does not refer to the entity of that name.",)
     assert not apply_rules("(x, 'wed', y) => (y, 'wed', x)", facts).warnings
 
 
