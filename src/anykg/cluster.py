@@ -153,7 +153,7 @@ class SharedFile:
         if path is not None:
             return path
         if not self.blocks:
-            raise DataError(f"{self.path}: this machine of the cluster does not see the file; run the command again.")
+            raise DataError(f"{self.path}: this machine of the cluster cannot read the file; run the command again.")
         from filelock import FileLock
 
         own = self._own()

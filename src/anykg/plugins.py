@@ -46,7 +46,7 @@ def import_object(path: str) -> Any:
         return getattr(import_module(module_name), attribute)
     except (ImportError, AttributeError, ValueError, TypeError) as error:
         raise ConfigError(
-            f"Cannot import {path!r} ({error}); expected MODULE:NAME of an installed package, or of the working "
+            f"Cannot import {path!r} ({error}); expected MODULE:NAME from an installed package, or of the working "
             "directory if it is trusted (trust=True)."
         ) from error
 

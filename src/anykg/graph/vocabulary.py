@@ -134,7 +134,8 @@ class Vocabulary(Sequence[str]):
         note = ""
         if suggest and not near and len(self) > MANY:
             note = (
-                f"Of {len(self):,} names, only those that contain it or begin like it were searched for similar ones."
+                f"Of {len(self):,} names, only those that contain it or share its prefix were searched for similar "
+                "ones."
             )
         return UnknownName(self.kind, name, near, others, note=note)
 

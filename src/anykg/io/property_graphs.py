@@ -1,7 +1,7 @@
 """Read and write graphs as tables of nodes and relationships: neo4j-admin, APOC, KGX, KGTK, GraphRAG.
 
 A folder is read as one graph if it has files of relationships; files of nodes give the labels. A single file of edges
-takes its labels from the file of nodes beside it, if their names differ only in that word.
+takes its labels from the file of nodes next to it, if their names differ only in that word.
 """
 
 from __future__ import annotations

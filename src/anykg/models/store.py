@@ -117,9 +117,7 @@ def _untrained(name: str) -> LinkPredictor:
     """A model without parameters, which needs no training."""
     model = MODELS.load(name)()
     if list(model.parameters()):
-        raise CheckpointError(
-            f"{name} is a kind of model, not a trained one; `anykg train {name} GRAPH --out DIR` makes one in DIR."
-        )
+        raise CheckpointError(f"{name} is an untrained model; `anykg train {name} GRAPH --out DIR` trains one in DIR.")
     model.loaded_as = name
     return model.eval()
 

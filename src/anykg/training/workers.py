@@ -47,7 +47,7 @@ class Workers(NamedTuple):
         try:
             distributed.all_reduce(flat)
         except RuntimeError as error:  # the connection to the others is lost
-            raise WorkerLost("A process that trains along was lost.") from error
+            raise WorkerLost("Another training process has failed.") from error
         for tensor, part in zip(tensors, torch.split(flat, [tensor.numel() for tensor in tensors]), strict=True):
             tensor.copy_(part.view_as(tensor))
 
@@ -59,7 +59,7 @@ class Workers(NamedTuple):
         try:
             distributed.broadcast_object_list(values, src=0)
         except RuntimeError as error:
-            raise WorkerLost("A process that trains along was lost.") from error
+            raise WorkerLost("Another training process has failed.") from error
         return values[0]
 
 

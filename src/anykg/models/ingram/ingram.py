@@ -70,9 +70,7 @@ class InGramConfig:
                     f"change {name}_width, {name}_ratio or heads."
                 )
         if self.inputs == "ones" and self.samples > 1:
-            raise ConfigError(
-                f"Inputs of ones are not drawn, so there is nothing to average {self.samples} samples of."
-            )
+            raise ConfigError(f"Inputs of ones are not random, so averaging {self.samples} samples has no effect.")
 
     @property
     def entity_hidden(self) -> int:
