@@ -147,7 +147,7 @@ def test_fetch_says_what_is_not_verified(run, tmp_path):
 def test_stats_as_json_says_how_the_file_was_parsed(run, facts):
     read = json.loads(run("stats", facts, "--format", "json", "--drop", "knows"))["read"]
     assert (read["format"], read["separator"], read["columns"]) == ("delimited", "comma", "hrt")
-    assert read["left_out"] == {"facts of relations that were not asked for": 1}
+    assert read["left_out"] == {"facts of relations that were not selected": 1}
 
 
 def test_formats_are_listed(run):
