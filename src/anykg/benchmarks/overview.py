@@ -34,7 +34,7 @@ COUNTS = ("within 5 points", "above", "below")
 
 
 def results_page(results: Path) -> str:
-    """The page, with links that hold from a folder beside `results`."""
+    """The page, with links relative to a folder next to `results`."""
     found = {name: figures(load_experiment(name), results) for name in EXPERIMENTS}
     lines = [
         "# Results",

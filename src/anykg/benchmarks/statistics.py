@@ -1,7 +1,7 @@
 """Statistics of a graph: sizes, degrees, and facts known in both directions.
 
-Observed and asked triplets are counted together, and so are the nodes and relations that occur in them; names that
-occur in no triplet do not count. A node's degree counts triplets, not neighbours.
+Observed and test triplets are counted together, and so are the nodes and relations that occur in them; names that occur
+in no triplet do not count. A node's degree counts triplets, not neighbours.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class GraphStatistics:
     mutual_pairs: int
     """Pairs of nodes with edges both ways."""
     in_degrees: np.ndarray
-    """At d, how many nodes are the tail of d triplets."""
+    """At index d, the number of nodes that are the tail of d triplets."""
     out_degrees: np.ndarray
-    """At d, how many nodes are the head of d triplets."""
+    """At index d, the number of nodes that are the head of d triplets."""
 
     def as_json(self) -> dict[str, Any]:
         """Plain numbers and lists."""
@@ -61,7 +61,7 @@ def graph_statistics(
     query: KnowledgeGraph | None = None,
     beside: KnowledgeGraph | None = None,
 ) -> GraphStatistics:
-    """Statistics of observed and asked triplets; those of `beside` only add their nodes and relations."""
+    """Statistics of observed and test triplets; those of `beside` only add their nodes and relations."""
     known = observed if query is None else observed.union(query)
     everything = known if beside is None else known.union(beside)  # known ids are unchanged
     heads, _, tails = known.triplets.T.astype(np.int64)

@@ -50,7 +50,7 @@ class Adjacency(NamedTuple):
 
 
 class Neighbourhood(NamedTuple):
-    """A part of a graph; relations keep their ids, entities are numbered anew in the same order."""
+    """A part of a graph; relations keep their ids, entities are renumbered in the same order."""
 
     graph: KnowledgeGraph
     entities: np.ndarray  # int64 [n], ascending: ids in the whole graph

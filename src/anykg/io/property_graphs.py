@@ -111,7 +111,7 @@ def _kgtk_labels(rows: pl.DataFrame, language: str) -> dict[str, str]:
 
 
 def labels_beside(path: Path) -> tuple[Path, dict[str, str]] | None:
-    """The labels in the file of nodes beside a file of edges, and that file."""
+    """The labels in the file of nodes next to a file of edges, and that file."""
     beside = file_beside(path)
     if beside is None:
         return None
@@ -121,7 +121,7 @@ def labels_beside(path: Path) -> tuple[Path, dict[str, str]] | None:
 
 
 def file_beside(path: Path) -> Path | None:
-    """The file of nodes beside a file of edges."""
+    """The file of nodes next to a file of edges."""
     for word in EDGE_WORDS:
         if re.search(rf"(^|[_.-]){word}([_.-]|$)", path.name, re.IGNORECASE):
             beside = path.with_name(re.sub(word, "nodes", path.name, count=1, flags=re.IGNORECASE))

@@ -236,7 +236,7 @@ def _counts(
 
 
 def _by_degree(graph: KnowledgeGraph) -> np.ndarray:
-    """Numbers of entities [N] by falling degree, so that those visited most are close together in memory."""
+    """Renumbering [N] of entities by descending degree, so that those visited most are close together in memory."""
     degree = np.bincount(graph.triplets[:, [0, 2]].ravel(), minlength=graph.num_entities)
     number = np.empty(graph.num_entities, np.int64)
     number[np.argsort(-degree, kind="stable")] = np.arange(graph.num_entities)

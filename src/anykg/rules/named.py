@@ -207,7 +207,7 @@ class _PathMiner:
         return max(few, few * self.graph.num_entities // share)
 
     def _frequent(self, keys: np.ndarray, length: int, number: int) -> np.ndarray:
-        """The bodies [B, 3] that join most facts of some relation and were not counted before."""
+        """The bodies [B, 3] that connect the ends of the most facts of some relation and were not counted before."""
         kinds = 2 * self.graph.num_relations
         unique, counts = np.unique(keys, return_counts=True)
         small = self.most <= self.settings.facts_per_relation
@@ -227,7 +227,7 @@ class _PathMiner:
         return np.unique(np.concatenate([found, turned(found, self.graph.num_relations)]), axis=0)
 
     def _best(self, relations: np.ndarray, counts: np.ndarray) -> np.ndarray:
-        """Which bodies to count, bool [B], given the relation whose facts they join, and how many of them.
+        """Mask [B] of the bodies to count, given the relation whose facts they connect, and how many of them.
 
         Bodies of a relation with the same count are all selected or all left out, so that ids do not matter.
         """

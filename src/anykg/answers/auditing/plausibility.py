@@ -338,7 +338,7 @@ def _tails_of_relations(graph: KnowledgeGraph) -> Callable[[int], Tensor]:
 
 
 def _blocks(rows: np.ndarray, width: int) -> list[Tensor]:
-    """Batches of rows, as many as can be compared with `width` others each."""
+    """Batches of rows, as large as possible for comparisons with `width` others each."""
     step = max(1, SCORES_AT_ONCE // width)
     return [torch.from_numpy(rows[first : first + step]) for first in range(0, len(rows), step)]
 

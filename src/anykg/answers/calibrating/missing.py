@@ -181,7 +181,7 @@ def share_unseen(graph: KnowledgeGraph) -> np.ndarray:
 
 
 def chance_of_answer(graph: KnowledgeGraph, asked: np.ndarray, share: float = MISSING) -> np.ndarray:
-    """The chance [Q] that a question [Q, 3], -1 in the column asked for, has an answer in the graph that is not known.
+    """The chance [Q] that a question [Q, 3], with -1 in the open column, has an unknown answer in the graph.
 
     A question without known answers is assumed to have one, which may not be an entity of the graph, unless no entity
     of its kind has a fact of the relation.

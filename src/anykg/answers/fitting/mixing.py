@@ -110,7 +110,7 @@ def ask(
         encoded: The encoding of `visible` by each component.
         visible: The facts that the components were fitted to.
         whole: The same with the hidden facts.
-        questions: Head, relation, answer; or head, tail, answer if relations are asked for.
+        questions: Head, relation, answer; or head, tail, answer if relations are predicted.
         kind: What is predicted.
         rejected: Triples that are known to be wrong; they are candidates of the questions they would answer.
         seed: Seed for drawing the candidates.

@@ -121,7 +121,7 @@ class StepSettings:
     regularisation: float
     """Weight of N3: the cubed moduli of the head, relation and tail of every fact."""
     relation_loss: float
-    """Weight of the softmax over relations of (h, ?, t) beside the one over entities."""
+    """Weight of the softmax over relations of (h, ?, t) relative to the one over entities."""
     sample: int
     """Number of entities sampled for the softmax; 0 uses all of them."""
     dtype: torch.dtype
@@ -215,7 +215,7 @@ def _softmax_gradient(
 def _add_relation_gradient(
     vectors: Vectors, batch: Batch, weight: float, start: Tensor, tails: Tensor, d_entities: Tensor, d_relations: Tensor
 ) -> None:
-    """Add the gradients of the softmax over relations for every fact told from its head."""
+    """Add the gradients of the softmax over relations for every fact, from its head."""
     num_relations = len(vectors.relations) // 2
     told = batch.relations[batch.rows] < num_relations
     rows = batch.rows[told]

@@ -111,7 +111,7 @@ def count_bodies(
 
 @njit(cache=True, nogil=True)
 def joined_pairs(adjacent: Adjacency, body: np.ndarray, most: int) -> np.ndarray:
-    """The pairs [P, 2] that a path of up to three steps [3] joins; `most` + 1 of them if there are more."""
+    """The pairs [P, 2] linked by a path of up to three steps [3]; `most` + 1 of them if there are more."""
     buffers = scratch(len(adjacent.offsets) - 1)
     pairs, size = np.empty((1 << 10, 2), np.int64), 0
     for i in range(adjacent.start_offsets[body[0]], adjacent.start_offsets[body[0] + 1]):

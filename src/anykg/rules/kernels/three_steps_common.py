@@ -193,7 +193,7 @@ def _shared(word: np.uint64, c: int, one: int, two: int) -> np.uint64:
 
 @njit(cache=True)
 def count_last(runs: Runs, last: int, start: int, facts: np.ndarray, flags: np.ndarray, counts: np.ndarray) -> None:
-    """Count the facts among what is implied for C1 = c, and forget it."""
+    """Count the facts among what is implied for C1 = c, and reset the state."""
     for fact in facts:
         low, high = runs.nodes[1 - last, fact[2]], runs.nodes[1 - last, fact[2] + 1]
         run = low + np.searchsorted(runs.kinds[low:high], fact[1])
@@ -212,7 +212,7 @@ def count_off(
     between: np.ndarray,
     counts: np.ndarray,
 ) -> None:
-    """Count what is implied for C1 off the path, all relations but those on every path, and forget it."""
+    """Count what is implied for C1 off the path, all relations but those on every path, and reset the state."""
     r, kinds = len(has_fact), has_fact.sum()
     for pattern in range(PATTERNS):
         row, common = counts[pattern * CHOICES], seen.common[pattern]
