@@ -113,8 +113,8 @@ def test_errors_are_left_to_the_caller(run, tmp_path):
 
 def test_fetch_checks_what_is_there(run, data_dir):
     text = run("fetch", "umls", "EN-FR", "--data-dir", data_dir)
-    assert "umls: all 3 files were there (verified)" in text
-    assert "EN-FR: all 8 files were there (verified)" in text
+    assert "umls: all 3 files already present (verified)" in text
+    assert "EN-FR: all 8 files already present (verified)" in text
 
 
 def test_fetch_downloads_then_stats_read_it(run, tmp_path, monkeypatch):

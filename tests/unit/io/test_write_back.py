@@ -109,5 +109,5 @@ def test_what_is_wrong_is_said(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="found postgresql") as caught:
         write_back(ANSWERS, "postgresql://me:hidden@localhost/kg")
     assert "hidden" not in str(caught.value)
-    with pytest.raises(ConfigError, match="a column decision"):
+    with pytest.raises(ConfigError, match="a column `decision`"):
         write_back(ANSWERS, tmp_path / "new.nq", origin=Origin(accepted=True))
