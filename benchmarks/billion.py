@@ -18,8 +18,9 @@ from anykg.evaluation.reading import BUDGET, best_answers
 from anykg.graph.graph import KnowledgeGraph
 from anykg.io.pack import open_pack, write_pack
 from anykg.models.base import LinkPredictor
+from anykg.models.folders import FOUNDATION
 from anykg.models.nbf.relation_graph import to_arrays
-from anykg.models.store import FOUNDATION, load_model
+from anykg.models.store import load_model
 from anykg.threads import threads
 from benchmarks.generated import generated
 

@@ -27,8 +27,9 @@ from anykg.graph import neighbourhood
 from anykg.graph.graph import TAIL, KnowledgeGraph
 from anykg.io.catalog import load_graph, load_task, locate
 from anykg.io.pack import write_pack
+from anykg.models.folders import FOUNDATION
 from anykg.models.nbf import relation_graph
-from anykg.models.store import FOUNDATION, load_model
+from anykg.models.store import load_model
 from anykg.seeds import generator
 from benchmarks.generated import Generated, generated
 

@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from anykg.evaluation.reading import LARGE
-from anykg.models.store import DEFAULT_MODEL
+from anykg.models.folders import DEFAULT_MODEL
 from benchmarks.fresh import in_fresh_process
 from benchmarks.generated import generated
 

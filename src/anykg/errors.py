@@ -93,3 +93,8 @@ def nearest(name: str, names: Iterable[str], count: int = 3) -> list[str]:
     for known in names:
         by_folded.setdefault(known.casefold(), known)
     return [by_folded[key] for key in get_close_matches(name.casefold(), list(by_folded), n=count, cutoff=ALIKE)]
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error's message, or its type if it has none."""
+    return (str(error).splitlines() or [type(error).__name__])[0]

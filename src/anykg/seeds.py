@@ -12,9 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import blake2b
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
+
+if TYPE_CHECKING:
+    import torch
 
 
 def derive(seed: int, *names: str | int) -> int:
@@ -31,6 +34,8 @@ def generator(seed: int, *names: str | int) -> np.random.Generator:
 @contextmanager
 def initialising(seed: int) -> Iterator[None]:
     """Seed torch's global generator, which initial weights are drawn from, and restore it afterwards."""
+    import torch
+
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(derive(seed, "weights"))
         yield
@@ -38,4 +43,6 @@ def initialising(seed: int) -> Iterator[None]:
 
 def torch_generator(seed: int, *names: str | int) -> torch.Generator:
     """Return a torch generator (CPU), named so that draws for different purposes are independent."""
+    import torch
+
     return torch.Generator().manual_seed(derive(seed, *names))

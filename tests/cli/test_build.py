@@ -63,7 +63,7 @@ def test_wikitopics_writes_a_task_for_each_topic(raw, tmp_path):
     topics.write_text("r0\tart\nr1\tart\nr2\tloc\nr3\tloc\n")
     for out in ("one", "again"):
         text = run("build", "wikitopics", raw[0], "--topics", topics, "--out", tmp_path / out, "--nodes", 80)
-    assert "triplets of relations without a topic left out" in text
+    assert "facts of relations without a topic left out" in text
     art, loc = (read_task(tmp_path / "one" / name) for name in ("art", "loc"))
     assert set(art.train.relations) | set(art.test.relations) <= {"r0", "r1"}
     assert set(loc.train.relations) | set(loc.test.relations) <= {"r2", "r3"}

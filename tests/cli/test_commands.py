@@ -5,8 +5,10 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from anykg.cli import main
@@ -55,6 +57,35 @@ def test_train_then_evaluate(facts: Path, tmp_path: Path) -> None:
 
 def test_random_needs_no_checkpoint(facts: Path) -> None:
     assert "random on facts.tsv" in call("evaluate", "random", facts)
+
+
+LISTS = ("predict", "complete", "audit", "schema", "rules mine", "rules show", "rules apply")
+
+
+def options_of_commands() -> dict[str, list[list[str]]]:
+    """The flags of every option, by command."""
+    found: dict[str, list[list[str]]] = {}
+
+    def visit(command: Any, name: str) -> None:
+        for below, other in getattr(command, "commands", {}).items():
+            visit(other, f"{name} {below}".strip())
+        found[name] = [sorted(option.opts) for option in command.params]
+
+    visit(get_command(app), "")
+    return found
+
+
+def test_one_option_says_how_many_are_listed() -> None:
+    options = options_of_commands()
+    assert {name for name, flags in options.items() if ["--top", "-k"] in flags} == set(LISTS)
+    lone = [name for name, flags in options.items() if ["--top"] in flags or ["-k"] in flags or ["--k"] in flags]
+    assert not lone
+
+
+@pytest.mark.parametrize("flag", ["--top", "-k"])
+def test_the_number_listed_is_taken(flag: str, facts: Path) -> None:
+    said = call("rules", "apply", "(E1, R1, E2) => (E2, R1, E1)", facts, flag, "2", "--format", "tsv")
+    assert "The best 2 of 60 implied facts; --top sets how many." in said
 
 
 def test_models_are_listed_with_their_settings() -> None:

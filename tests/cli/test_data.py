@@ -67,14 +67,14 @@ def test_stats_of_a_file_tell_how_it_was_read(run, facts):
     text = run("stats", facts)
     assert "comma-separated" in text
     assert text.index("comma-separated") < text.index("average degree")
-    assert line_of(text, "nodes").split()[-2] == "3"
-    assert "66.7%" in line_of(text, "triplets with an edge back")
+    assert line_of(text, "entities").split()[-2] == "3"
+    assert "66.7%" in line_of(text, "facts with a fact back")
 
 
 def test_stats_as_json_is_json_alone(run, facts, tmp_path):
     result = json.loads(run("stats", facts, "--format", "json", "--plot", tmp_path / "d.svg"))
     (graph,) = result["graphs"]
-    assert (graph["nodes"], graph["relations"], graph["observed_triplets"]) == (3, 2, 3)
+    assert (graph["entities"], graph["relations"], graph["observed_facts"]) == (3, 2, 3)
     assert graph["in_degrees"] == [0, 3]
     assert (tmp_path / "d.svg").exists()
 
@@ -86,17 +86,17 @@ def test_stats_take_the_options_for_files(run, tmp_path):
     labels.write_text("a\tAnna\nb\tBen\n")
     options = ("--columns", "htr", "--separator", ";", "--no-header", "--labels", labels)
     (graph,) = json.loads(run("stats", path, *options, "--format", "json"))["graphs"]
-    assert (graph["nodes"], graph["relations"]) == (2, 1)
+    assert (graph["entities"], graph["relations"]) == (2, 1)
 
 
 def test_stats_of_a_dataset(run, tmp_path):
     put_umls(tmp_path)
     text = run("stats", "UMLS", "--data-dir", tmp_path)
-    assert line_of(text, "query triplets").split()[-2] == "3"
+    assert line_of(text, "asked facts").split()[-2] == "3"
 
 
 def test_stats_of_two_graphs_stand_side_by_side(run, data_dir):
-    cells = line_of(run("stats", "EN-FR", "--data-dir", data_dir), "nodes").split()
+    cells = line_of(run("stats", "EN-FR", "--data-dir", data_dir), "entities").split()
     assert [cell for cell in cells if cell[0].isdigit()] == ["4,962", "4,933"]
 
 

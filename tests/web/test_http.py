@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+import anykg
+from anykg.answers.audit import FOLDS, effort_of
+from anykg.answers.auditing.plausibility import is_kept
 from anykg.web.pool import Busy
 
 pytest.importorskip("fastapi", reason="the server needs the extra [serve]")
@@ -180,6 +183,19 @@ def test_a_fitted_model_answers_again_after_a_restart(client: Any, tmp_path: Pat
     assert restarted(source=other) == shipped, "it was fitted to another graph"
     assert client.http.put("/api/v1/graphs/tree/model", json={"model": shipped}).status_code == 200
     assert restarted() == shipped, "the last choice is kept"
+
+
+def test_audits_here_and_elsewhere_share_what_they_found(client: Any) -> None:
+    graph = next(iter(client.state.collection)).graph
+    found = anykg.audit(graph, count=5, max_plausibility=1, minutes=0.06, again=True)
+    job = wait(client, client.post(f"{G}/audit", {"count": 5, "max_plausibility": 1, "minutes": 0.05}).json())
+    rows = client.get(f"/jobs/{job['id']}/result").json()["rows"]
+    assert [row["plausibility"] for row in rows] == found.to_polars()["plausibility"].to_list()
+    done = client.get(f"/jobs/{job['id']}").json()
+    assert done["done"] == done["total"] > 0
+    wait(client, client.post(f"{G}/audit", {"count": 5, "max_plausibility": 1, "minutes": 0.08}).json())
+    effort = effort_of(graph, FOLDS, 0.08, None)
+    assert is_kept(graph, folds=FOLDS, effort=effort), "what a job found is used by `anykg audit`, too"
 
 
 def test_an_audit_ends_in_review(client: Any) -> None:

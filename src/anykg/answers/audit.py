@@ -138,10 +138,11 @@ def audit(
             any.
         relations: Only list facts of these relations; all facts are judged.
         folds: Number of folds that are held out in turn.
-        minutes: Approximate time; by default 1 minute, and 1 more for every 15,000 facts, up to 20.
+        minutes: Approximate time; by default 1 minute, and 1 more for every 15,000 facts, up to 20. The stored
+            result of an audit with at least this much time is used instead.
         epochs: Epochs of ComplEx on each fold, instead of a time limit: the result then depends only on `seed`.
         seed: Seed for drawing the folds, and the corrupted facts from which plausibility is learned.
-        again: Repeat the audit even if a result with the same settings is stored.
+        again: Repeat the audit even if a result is stored.
         cluster: Address of a Ray cluster that processes the folds: "auto", HOST:PORT, or "local" for all cores of this
             machine. The effort for each fold is the same as on one machine, so an audit takes less time.
         progress: Called with (done, total) steps.

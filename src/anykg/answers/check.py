@@ -23,7 +23,7 @@ import torch
 from anykg.answers.calibrating import cache, calibration
 from anykg.answers.calibrating.lookup import own_calibration
 from anykg.answers.calibrating.missing import missing_share, refuse_share
-from anykg.answers.checking.report import Estimate, Part, Report, estimate
+from anykg.answers.checking.report import Estimate, Fitting, Part, Report, estimate
 from anykg.answers.checking.training_data import trained_on
 from anykg.answers.fitting.asked_before import asked_before, fitted_to, has_seen
 from anykg.answers.hiding import cache as answers_cache
@@ -40,8 +40,9 @@ from anykg.graph.graph import COLUMNS, RELATION, KnowledgeGraph
 from anykg.graph.schema import redundant_relations
 from anykg.io.catalog import GraphLike
 from anykg.models.base import LinkPredictor
+from anykg.models.folders import DEFAULT_MODEL
 from anykg.models.mixture import Mixture
-from anykg.models.store import DEFAULT_MODEL, digest_of, load_model
+from anykg.models.store import digest_of, load_model
 from anykg.progress import Progress, ignore
 
 FACTS = {"node": 500, "relation": 100}
@@ -84,7 +85,8 @@ def check(
         seed: Seed for drawing the facts.
         name: The display name of the model.
         floors: Also evaluate popularity and PageRank.
-        fit: Also fit a model for this many minutes to the graph without the hidden facts, to see how much that helps.
+        fit: Also fit a model for this many minutes to the graph without a share of its facts, and evaluate it and
+            `model` on these, to see how much fitting helps. The rest of the report is the same without it.
         budget: Number of facts read near the entities of a question, as in `predict`.
         missing: Share of all true facts that probabilities assume to be missing from the graph; by default estimated
             from its most reliable rule, or a tenth.
@@ -104,6 +106,7 @@ def check(
     scorer, called = model_of(model, name)
     num_facts = FACTS[task] if facts is None else facts
     fitted = isinstance(scorer, Mixture) and fitted_to(scorer, loaded)
+    fitting: Fitting | None = None
     if isinstance(scorer, Mixture) and fitted:
         floors_then = _floors_of(scorer, task)
         answers = _Answers(asked_before(scorer, loaded, task), floors_then, scorer.config.hidden_share)
@@ -115,8 +118,9 @@ def check(
     else:
         asked = [scorer, *(load_model(floor) for floor in FLOORS if floors)]
         how = _How(task, num_facts, seed, budget)
-        stored = None if again or fit is not None else _stored(loaded, asked, how)
-        answers = stored or _ask(loaded, asked, how, fit, cluster, progress)
+        stored = None if again else _stored(loaded, asked, how)
+        answers = stored or _ask(loaded, asked, how, cluster, progress)
+        fitting = None if fit is None else _with_fitting(loaded, scorer, how, fit, cluster)
     found, differing = answers.found, answers.differing
     own = own_calibration(scorer, loaded, task) if missing is None else None
     lacks = loaded.derive(missing_share) if missing is None else missing
@@ -130,7 +134,7 @@ def check(
     brief = facts is not None and facts < min(BRIEF, len(loaded) // 20)
     if not (brief or better_kept or own or differing):
         cache.save(curve, path, loaded)
-    report = _report(loaded, info, called, task, answers, curve, seed)
+    report = replace(_report(loaded, info, called, task, answers, curve, seed), fitting=fitting)
     warnings = _warnings(loaded, report, len(np.unique(found.facts, axis=0)) if fitted else num_facts)
     if differing:
         warnings.append(
@@ -162,7 +166,6 @@ class _Answers(NamedTuple):
     floors: tuple[Part, ...]
     hidden_share: float
     """Share of the facts that was hidden at once."""
-    fitted: Part | None = None
     differing: int = 0
     """Number of facts in which the graph differs from the one that was checked."""
 
@@ -180,23 +183,19 @@ def _ask(
     graph: KnowledgeGraph,
     asked: list[LinkPredictor],
     how: _How,
-    minutes: float | None,
     cluster: Cluster | str | None,
     progress: Progress,
 ) -> _Answers:
-    """Hide facts and predict them with the model, the baselines and, with `minutes`, a model fitted to the rest."""
+    """Hide facts and predict them with the model and the baselines."""
     task, _, seed, budget = how
     alike = graph.derive(redundant_relations)
-    rounds = hide(graph, how.facts, seed) if minutes is None else [_hide_once(graph, how.facts, seed)]
+    rounds = hide(graph, how.facts, seed)
     share = len(rounds[0][1]) / len(graph)
     with connected(cluster) as workers:
         found, *floors = [
             ask_back(one, rounds, task, alike, shown, whole=graph, budget=budget, cluster=workers)
             for one, shown in zip(asked, (progress, ignore, ignore), strict=False)
         ]
-    if minutes is not None:
-        fitted = _after_fitting(asked[0], rounds, task, alike, minutes, seed)
-        return _Answers(found, _parts(floors, seed), share, fitted)
     answers_cache.keep(graph, asked, _keys(graph, asked, how), [found, *floors], share)
     return _Answers(found, _parts(floors, seed), share)
 
@@ -229,7 +228,6 @@ def _report(
         overall=_part("all", found, everything, seed),
         chance=float(np.mean(np.minimum(10 / found.candidates, 1.0))),
         floors=answers.floors,
-        fitted=answers.fitted,
         by_stratum=tuple(
             _part(stratum, found, found.strata == index, seed)
             for index, stratum in enumerate(STRATA)
@@ -243,29 +241,27 @@ def _report(
     )
 
 
-def _hide_once(graph: KnowledgeGraph, facts: int, seed: int) -> tuple[KnowledgeGraph, KnowledgeGraph]:
-    """One round of (rest, hidden), so that one fit serves for all hidden facts."""
-    rest, hidden = hide_together(graph, min(facts / len(graph), MOST_HIDDEN), seed)
-    if not len(hidden):
-        raise DataError(f"None of the {len(graph)} facts can be hidden; a check needs a graph with more facts.")
-    return rest, hidden
-
-
-def _after_fitting(
-    model: LinkPredictor,
-    rounds: list[tuple[KnowledgeGraph, KnowledgeGraph]],
-    task: Target,
-    alike: np.ndarray,
-    minutes: float,
-    seed: int,
-) -> Part:
-    """The metrics of a model fitted to the other facts on the hidden ones."""
+def _with_fitting(
+    graph: KnowledgeGraph, model: LinkPredictor, how: _How, minutes: float, cluster: Cluster | str | None
+) -> Fitting:
+    """Metrics of the model and of one that is fitted, on facts that are hidden all at once: one fit serves for all."""
     from anykg.answers.fit import fit
 
-    [(rest, _)] = rounds
+    rest, hidden = hide_together(graph, min(how.facts / len(graph), MOST_HIDDEN), how.seed)
+    if not len(hidden):
+        raise DataError(f"None of the {len(graph)} facts can be hidden; a check needs a graph with more facts.")
     foundation = model.models[0] if isinstance(model, Mixture) else model  # rules are what fit itself adds
-    recovered = ask_back(fit(rest, minutes=minutes, model=foundation, seed=seed), rounds, task, alike)
-    return _part(f"fitted for {minutes:g} min", recovered, np.ones(len(recovered.ranks), bool), seed)
+    made = fit(rest, minutes=minutes, model=foundation, seed=how.seed)
+    alike = graph.derive(redundant_relations)
+    with connected(cluster) as workers:
+        before = ask_back(model, [(rest, hidden)], how.task, alike, whole=graph, budget=how.budget, cluster=workers)
+    after = ask_back(made, [(rest, hidden)], how.task, alike)
+    everything = np.ones(len(before.ranks), bool)
+    return Fitting(
+        minutes,
+        _part("hidden at once: not fitted", before, everything, how.seed),
+        _part(f"hidden at once: fitted for {minutes:g} min", after, everything, how.seed),
+    )
 
 
 def _floors_of(model: Mixture, task: Target) -> tuple[Part, ...]:

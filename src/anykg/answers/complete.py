@@ -53,7 +53,8 @@ from anykg.graph.graph import HEAD, RELATION, TAIL, KnowledgeGraph
 from anykg.graph.schema import symmetric_relations
 from anykg.io.catalog import GraphLike
 from anykg.models.base import LinkPredictor
-from anykg.models.store import DEFAULT_MODEL, digest_of
+from anykg.models.folders import DEFAULT_MODEL
+from anykg.models.store import digest_of
 from anykg.progress import Progress, ignore
 
 SAVE_SECONDS = 20.0

@@ -19,7 +19,7 @@ from anykg.evaluation.report import as_json, as_table
 from anykg.graph.graph import KnowledgeGraph
 from anykg.graph.task import Task
 from anykg.io.catalog import GraphLike, as_task
-from anykg.models.store import DEFAULT_MODEL
+from anykg.models.folders import DEFAULT_MODEL
 from anykg.progress import Progress, ignore
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class EvaluationResult(Result):
 
         figures, counts = self.figures, self.figures["counts"]
         left_out = f"; {counts['unrankable']:,} could not be ranked" if counts["unrankable"] else ""
-        asked = f"{counts['ranked']:,} questions from {counts['test_triplets']:,} test triplets"
+        asked = f"{counts['ranked']:,} questions from {counts['test_triplets']:,} test facts"
         protocol = f"{figures['task']} task, {figures['protocol']['name']} protocol"
         table = Table(
             title=f"{self.model} on {figures['dataset']}: {protocol}",
@@ -119,7 +119,7 @@ def evaluate(
             default set by the protocol.
         ties: How tied candidates count: realistic, optimistic, pessimistic, random or rounded.
         seed: Seed for drawing the negatives.
-        limit: Evaluate on a random sample of this many test triplets.
+        limit: Evaluate on a random sample of this many test facts.
         name: The display name of the model.
         progress: Called with (done, total) questions.
     """

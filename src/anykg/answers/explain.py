@@ -16,7 +16,7 @@ from anykg.answers.inputs import ModelLike, Name, graph_of, look_up, model_of
 from anykg.answers.results import Result
 from anykg.evaluation.reading import budget_of, neighbourhoods, note_on
 from anykg.io.catalog import GraphLike
-from anykg.models.store import DEFAULT_MODEL
+from anykg.models.folders import DEFAULT_MODEL
 from anykg.printable import printable
 
 if TYPE_CHECKING:

@@ -32,18 +32,9 @@ from anykg.cluster import Cluster, connected
 from anykg.errors import DataError, SettingError
 from anykg.graph.graph import KnowledgeGraph
 from anykg.io.catalog import GraphLike
+from anykg.models.folders import FOUNDATION, MODEL_FILE, WITH_RULES, has_rule_weights, shipped
 from anykg.models.mixture import Mixture
-from anykg.models.store import (
-    FOUNDATION,
-    MODEL_FILE,
-    WITH_RULES,
-    digest_of,
-    has_rule_weights,
-    load_model,
-    save_description,
-    save_weights,
-    shipped,
-)
+from anykg.models.store import digest_of, load_model, save_description, save_weights
 from anykg.progress import Progress, ignore
 
 FEWEST = 10

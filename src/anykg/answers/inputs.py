@@ -1,23 +1,25 @@
-"""Convert the arguments of the public functions: graphs, models and names in any of their forms."""
+"""Convert the arguments of the public functions: graphs, models and names in any of their forms.
+
+Only `model_of` imports torch: graphs are read and names are looked up without it, so errors in them come at once.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from anykg.answers.results import GraphInfo
 from anykg.graph.vocabulary import Vocabulary
 from anykg.io.catalog import GraphLike, as_graph
-from anykg.models.base import LinkPredictor
-from anykg.models.store import load_model
 
 if TYPE_CHECKING:
     from anykg.graph.graph import KnowledgeGraph
+    from anykg.models.base import LinkPredictor
 
-ModelLike = LinkPredictor | Path | str
+ModelLike: TypeAlias = "LinkPredictor | Path | str"
 """A model, the name of a shipped one, the folder of a trained one, or a hub id."""
 Name = str | int
 """A name as the graph has it, or its label; numbers stand for their digits."""
@@ -31,6 +33,9 @@ def graph_of(source: GraphLike, name: str | None = None, **reading: Any) -> tupl
 
 def model_of(model: ModelLike, name: str | None = None, *, trust: bool = False) -> tuple[LinkPredictor, str]:
     """The model that `model` stands for, and its display name."""
+    from anykg.models.base import LinkPredictor
+    from anykg.models.store import load_model
+
     if isinstance(model, LinkPredictor):
         return model, name or model.loaded_as or type(model).__name__
     return load_model(model, trust=trust), name or str(model)

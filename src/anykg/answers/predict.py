@@ -18,12 +18,12 @@ from anykg.answers.calibrating.calibration import LEAST, evidence_of, falling, f
 from anykg.answers.calibrating.lookup import calibration_of
 from anykg.answers.calibrating.missing import chance_of_answer, room_for
 from anykg.answers.inputs import ModelLike, Name, graph_of, look_up, model_of
-from anykg.answers.questions import Question, QuestionLike, Skipped, as_questions, resolve
+from anykg.answers.questions import Fact, Question, QuestionLike, Skipped, asked_for, resolve
 from anykg.answers.score import score
 from anykg.answers.table import Answers, OpenList, table_of
 from anykg.answers.work import Subject
 from anykg.cluster import Cluster, connected
-from anykg.errors import ConfigError, InputError, SettingError
+from anykg.errors import InputError, SettingError
 from anykg.evaluation.protocol import Target
 from anykg.evaluation.ranking import Best, Limits
 from anykg.evaluation.reading import note_on
@@ -31,8 +31,8 @@ from anykg.evaluation.scoring import deduplicate, known_answers
 from anykg.graph.graph import RELATION, KnowledgeGraph
 from anykg.io.catalog import GraphLike
 from anykg.models.base import LinkPredictor
+from anykg.models.folders import DEFAULT_MODEL
 from anykg.models.mixture import Mixture
-from anykg.models.store import DEFAULT_MODEL
 from anykg.progress import Progress, ignore
 
 AT_ONCE = 256
@@ -45,7 +45,7 @@ def predict(
     head: Name | None = None,
     relation: Name | None = None,
     tail: Name | None = None,
-    questions: Iterable[QuestionLike] | Path | str | None = None,
+    questions: Iterable[QuestionLike | Skipped] | Path | str | None = None,
     k: int = 10,
     known: bool = False,
     candidates: Iterable[Name] | None = None,
@@ -87,17 +87,13 @@ def predict(
     """
     if k < 1:
         raise SettingError("k", f"expected at least 1, found {k}")
-    given = (head, relation, tail)
-    if questions is not None and any(part is not None for part in given):
-        raise ConfigError("Expected one question (head, relation, tail) or questions, found both.")
-    if head is not None and relation is not None and tail is not None:
+    asked = asked_for(head, relation, tail, questions)
+    facts = [fact for fact in asked if not isinstance(fact, Question)]
+    if questions is None and facts:
         if candidates is not None or like_tails:
             what = "like_tails" if candidates is None else "candidates"
             raise SettingError(what, "only applies to questions; found a complete fact")
-        return score(
-            graph, [(head, relation, tail)], model=model, calibrated=calibrated, budget=budget, progress=progress
-        )
-    asked = [Question.of(given)] if questions is None else as_questions(questions)
+        return score(graph, facts, model=model, calibrated=calibrated, budget=budget, progress=progress)
     loaded, info = graph_of(graph)
     scorer, name = model_of(model)
     ids, skipped = resolve(loaded, asked, strict=strict or questions is None)
@@ -138,7 +134,7 @@ def predict(
 
 
 def _note(
-    graph: KnowledgeGraph, question: Question | Skipped | None, budget: int | None, model: LinkPredictor
+    graph: KnowledgeGraph, question: Question | Fact | Skipped | None, budget: int | None, model: LinkPredictor
 ) -> list[str]:
     """How much of the graph was read, if not all."""
     ends = [name for name in (question.head, question.tail) if name] if isinstance(question, Question) else []

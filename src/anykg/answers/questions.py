@@ -94,8 +94,31 @@ class Skipped(NamedTuple):
         return f"{self.where}: {self.reason}"
 
 
-def as_questions(questions: Iterable[QuestionLike] | QuestionLike | Path | str) -> list[Question | Skipped]:
-    """Questions from any of their forms, numbered in order; a malformed one is `Skipped`."""
+FactLike = Fact | Skipped | Sequence[Name]
+"""A Fact, or head, relation and tail."""
+
+
+def asked_for(
+    head: Name | None,
+    relation: Name | None,
+    tail: Name | None,
+    questions: Iterable[QuestionLike | Skipped] | QuestionLike | Path | str | None,
+) -> list[Question | Fact | Skipped]:
+    """What is asked: the one question, or fact to score, that head, relation and tail make, or several questions."""
+    given = (head, relation, tail)
+    if questions is not None:
+        if any(part is not None for part in given):
+            raise ConfigError("Expected one question (head, relation, tail) or questions, found both.")
+        return [*as_questions(questions)]
+    whole = [part for part in given if part is not None]
+    return [*as_facts([whole])] if len(whole) == len(given) else [Question.of(given)]
+
+
+def as_questions(questions: Iterable[QuestionLike | Skipped] | QuestionLike | Path | str) -> list[Question | Skipped]:
+    """Questions from any of their forms, numbered in order; a malformed one is `Skipped`.
+
+    What it returns is taken as it is.
+    """
     if isinstance(questions, str | Path):
         return read_questions(questions)
     if isinstance(questions, Question | Mapping) or (
@@ -113,8 +136,11 @@ def read_questions(path: Path | str) -> list[Question | Skipped]:
     ]
 
 
-def as_facts(facts: Iterable[Sequence[Name]] | pl.DataFrame | Path | str) -> list[Fact | Skipped]:
-    """Facts from a file, a DataFrame or (head, relation, tail) rows; one with a blank field is `Skipped`."""
+def as_facts(facts: Iterable[FactLike] | pl.DataFrame | Path | str) -> list[Fact | Skipped]:
+    """Facts from a file, a DataFrame or (head, relation, tail) rows; one with a blank field is `Skipped`.
+
+    What it returns is taken as it is.
+    """
     if isinstance(facts, str | Path):
         return [
             _fact(row.parts, number, row.line) if row.malformed is None else _malformed(row, number)
@@ -131,13 +157,16 @@ def as_facts(facts: Iterable[Sequence[Name]] | pl.DataFrame | Path | str) -> lis
         rows = list(facts)
         if len(rows) == 3 and all(isinstance(part, str) for part in rows):
             rows = [rows]
-        wrong = next((row for row in rows if isinstance(row, str) or len(row) != 3), None)
+        rest = (row for row in rows if not isinstance(row, Fact | Skipped))
+        wrong = next((row for row in rest if isinstance(row, str) or len(row) != 3), None)
         if wrong is not None:
             raise DataError(f"Expected (head, relation, tail) for each fact, found {wrong!r}.")
     return [_fact(row, number) for number, row in enumerate(rows, 1)]
 
 
 def _fact(parts: Sequence[Any], number: int, line: int | None = None) -> Fact | Skipped:
+    if isinstance(parts, Fact | Skipped):
+        return parts
     blank = [name for name, part in zip(COLUMNS, parts, strict=True) if part is None or part == ""]
     if blank:
         text = ", ".join("" if part is None else str(part) for part in parts)
@@ -151,8 +180,8 @@ def _malformed(row: Row, number: int) -> Skipped:
     return Skipped(number, row.line, text, f"The line has {count}.")
 
 
-def _question(item: QuestionLike, number: int, line: int | None = None) -> Question | Skipped:
-    if isinstance(item, Question):
+def _question(item: QuestionLike | Skipped, number: int, line: int | None = None) -> Question | Skipped:
+    if isinstance(item, Question | Skipped):
         return item
     if isinstance(item, Mapping):
         unknown = sorted(set(item) - set(COLUMNS))

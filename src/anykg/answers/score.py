@@ -11,7 +11,7 @@ its only fact of the relation.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,8 +21,8 @@ from anykg.answers.calibrating.calibration import Calibration, Evidence, group_o
 from anykg.answers.calibrating.lookup import calibration_of, kept_calibration
 from anykg.answers.calibrating.missing import chance_of_answer, room_for
 from anykg.answers.fitting.asked_before import has_seen
-from anykg.answers.inputs import ModelLike, Name, graph_of, model_of
-from anykg.answers.questions import as_facts, resolve
+from anykg.answers.inputs import ModelLike, graph_of, model_of
+from anykg.answers.questions import FactLike, as_facts, resolve
 from anykg.answers.table import Answers, table_of
 from anykg.evaluation.ranking import Ranked
 from anykg.evaluation.ranks import Ties
@@ -31,7 +31,7 @@ from anykg.evaluation.scoring import questions_about
 from anykg.graph.graph import HEAD, TAIL, KnowledgeGraph
 from anykg.graph.schema import functional_shares
 from anykg.io.catalog import GraphLike
-from anykg.models.store import DEFAULT_MODEL
+from anykg.models.folders import DEFAULT_MODEL
 from anykg.progress import Progress, after, ignore
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ SHOWN = 3
 
 def score(
     graph: GraphLike,
-    facts: Iterable[Sequence[Name]] | pl.DataFrame | Path | str,
+    facts: Iterable[FactLike] | pl.DataFrame | Path | str,
     *,
     model: ModelLike = DEFAULT_MODEL,
     calibrated: bool = False,

@@ -19,9 +19,10 @@ from anykg.errors import ConfigError, SettingError
 from anykg.graph.task import Task
 from anykg.io.catalog import GraphLike, Reading, as_graph, as_task, locate
 from anykg.models.base import LinkPredictor
+from anykg.models.folders import MODEL_FILE
 from anykg.models.recipe import Recipe
 from anykg.models.registry import MODELS
-from anykg.models.store import MODEL_FILE, load_model, restore
+from anykg.models.store import load_model, restore
 from anykg.progress import Progress, ignore
 from anykg.seeds import initialising
 from anykg.settings import changed, unknown_setting

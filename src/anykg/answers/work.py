@@ -298,7 +298,8 @@ def is_pack_of(path: Path, digest: str) -> bool:
 def _saved(model: LinkPredictor) -> tuple[bytes, bytes]:
     """A model as the contents of its two files."""
     from anykg.answers.fitting.parts import registered_name
-    from anykg.models.store import MODEL_FILE, WEIGHTS_FILE, save_description, save_weights
+    from anykg.models.folders import MODEL_FILE, WEIGHTS_FILE
+    from anykg.models.store import save_description, save_weights
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -309,7 +310,8 @@ def _saved(model: LinkPredictor) -> tuple[bytes, bytes]:
 
 def _loaded(files: tuple[bytes, bytes]) -> LinkPredictor:
     """A model from the contents of its files; the process that sent it has already decided to trust its code."""
-    from anykg.models.store import MODEL_FILE, WEIGHTS_FILE, load_model
+    from anykg.models.folders import MODEL_FILE, WEIGHTS_FILE
+    from anykg.models.store import load_model
 
     with tempfile.TemporaryDirectory() as name:
         for file, content in zip((MODEL_FILE, WEIGHTS_FILE), files, strict=True):

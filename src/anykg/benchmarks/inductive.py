@@ -64,7 +64,7 @@ def split_by_kind(
     for what, side in zip(("training", "inference"), sides, strict=True):
         if not len(side):
             raise DataError(
-                f"{name}: no triplet is left for {what}; a {kind} split needs a larger graph, more relations or "
+                f"{name}: no fact is left for {what}; a {kind} split needs a larger graph, more relations or "
                 "another `share` or `seed`."
             )
     train, valid = hold_out(sides[0], HELD_OUT, seed, "valid")

@@ -1,7 +1,7 @@
 """Statistics of a graph: sizes, degrees, and facts known in both directions.
 
-Observed and test triplets are counted together, and so are the nodes and relations that occur in them; names that occur
-in no triplet do not count. A node's degree counts triplets, not neighbours.
+Observed and test facts are counted together, and so are the entities and relations that occur in them; names that occur
+in no fact do not count. An entity's degree counts facts, not neighbours.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ class GraphStatistics:
     """One row of a table of graphs."""
 
     name: str
-    nodes: int
+    entities: int
     relations: int
-    observed_triplets: int
-    query_triplets: int
+    observed_facts: int
+    asked_facts: int
     average_degree: float
-    """2 (observed + query) / nodes."""
-    share_with_edge_back: float
-    """Share of the triplets whose tail has an edge of any relation back to the head; loops have none."""
+    """2 (observed + asked) / entities."""
+    share_with_fact_back: float
+    """Share of the facts whose tail has a fact of any relation back to the head; loops have none."""
     mutual_pairs: int
-    """Pairs of nodes with edges both ways."""
+    """Pairs of entities with facts both ways."""
     in_degrees: np.ndarray
-    """At index d, the number of nodes that are the tail of d triplets."""
+    """At index d, the number of entities that are the tail of d facts."""
     out_degrees: np.ndarray
-    """At index d, the number of nodes that are the head of d triplets."""
+    """At index d, the number of entities that are the head of d facts."""
 
     def as_json(self) -> dict[str, Any]:
         """Plain numbers and lists."""
@@ -61,21 +61,21 @@ def graph_statistics(
     query: KnowledgeGraph | None = None,
     beside: KnowledgeGraph | None = None,
 ) -> GraphStatistics:
-    """Statistics of observed and test triplets; those of `beside` only add their nodes and relations."""
+    """Statistics of observed and test facts; those of `beside` only add their entities and relations."""
     known = observed if query is None else observed.union(query)
     everything = known if beside is None else known.union(beside)  # known ids are unchanged
     heads, _, tails = known.triplets.T.astype(np.int64)
     present = np.unique(everything.triplets[:, [0, 2]])
     asked = 0 if query is None else len(query)
-    has_back, mutual_pairs = _edges_back(heads, tails, everything.num_entities)
+    has_back, mutual_pairs = _facts_back(heads, tails, everything.num_entities)
     return GraphStatistics(
         name=name,
-        nodes=len(present),
+        entities=len(present),
         relations=len(np.unique(everything.triplets[:, 1])),
-        observed_triplets=len(observed),
-        query_triplets=asked,
+        observed_facts=len(observed),
+        asked_facts=asked,
         average_degree=2 * (len(observed) + asked) / max(len(present), 1),
-        share_with_edge_back=float(has_back.mean()) if len(has_back) else 0.0,
+        share_with_fact_back=float(has_back.mean()) if len(has_back) else 0.0,
         mutual_pairs=mutual_pairs,
         in_degrees=np.bincount(np.bincount(tails, minlength=everything.num_entities)[present]),
         out_degrees=np.bincount(np.bincount(heads, minlength=everything.num_entities)[present]),
@@ -83,7 +83,7 @@ def graph_statistics(
 
 
 def quantile(degrees: np.ndarray, share: float) -> int:
-    """The smallest degree that at least `share` of the nodes do not exceed, from counts by degree."""
+    """The smallest degree that at least `share` of the entities do not exceed, from counts by degree."""
     return int(np.searchsorted(np.cumsum(degrees), share * degrees.sum())) if degrees.sum() else 0
 
 
@@ -98,17 +98,17 @@ def plot_degrees(rows: list[GraphStatistics], path: Path) -> None:
     figure = Figure(figsize=(4.5 * len(rows), 3.2), layout="constrained")
     for axes, row in zip(figure.subplots(1, len(rows), squeeze=False, sharey=True)[0], rows, strict=True):
         for label, degrees, marker in (("in", row.in_degrees, "o"), ("out", row.out_degrees, "s")):
-            shares = degrees[: LARGEST_DRAWN_DEGREE + 1] / max(row.nodes, 1)
+            shares = degrees[: LARGEST_DRAWN_DEGREE + 1] / max(row.entities, 1)
             axes.plot(shares, marker=marker, markersize=3, label=f"{label}-degree")
         axes.set(title=row.name, xlabel="degree")
         axes.legend()
-    figure.axes[0].set_ylabel("share of nodes")
+    figure.axes[0].set_ylabel("share of entities")
     with atomic_path(path) as temporary:
         figure.savefig(temporary, format=path.suffix[1:], dpi=150)
 
 
-def _edges_back(heads: np.ndarray, tails: np.ndarray, num_entities: int) -> tuple[np.ndarray, int]:
-    """Whether each triplet [E] has an edge back, and the number of pairs of nodes with edges both ways."""
+def _facts_back(heads: np.ndarray, tails: np.ndarray, num_entities: int) -> tuple[np.ndarray, int]:
+    """Whether each fact [E] has one back, and the number of pairs of entities with facts both ways."""
     there, back = heads * num_entities + tails, tails * num_entities + heads
     has_back = np.isin(there, back) & (heads != tails)
     return has_back, len(np.unique(there[has_back & (heads < tails)]))

@@ -15,7 +15,14 @@ from anykg.provenance import provenance
 
 NAME = "statistics"
 TITLE = "Sizes of the graphs"
-MEASURES = ("nodes", "relations", "observed_triplets", "query_triplets", "average_degree")
+MEASURES = {
+    "nodes": "entities",
+    "relations": "relations",
+    "observed_triplets": "observed_facts",
+    "query_triplets": "asked_facts",
+    "average_degree": "average_degree",
+}
+"""The paper's names of the measures, and ours."""
 FIGURES_FILE = "statistics.json"
 ROUNDING = 0.01
 """The paper rounds some degrees up."""
@@ -30,7 +37,7 @@ def run(results: Path, data_dir: Path | None = None) -> None:
         if find(get_dataset(dataset), data_dir) is not None:
             graphs = task_statistics(load_task(dataset, data_dir))
             found = graphs[0] if row["side"] == "train" else graphs[-1]
-            counts[row["graph"]] = {measure: getattr(found, measure) for measure in MEASURES}
+            counts[row["graph"]] = {measure: getattr(found, own) for measure, own in MEASURES.items()}
     write_json(path, {"experiment": NAME, "graphs": counts, "made_with": provenance()})
 
 

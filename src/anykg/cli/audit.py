@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from anykg.cli.options import ClusterAddress, DataDir, GraphName, Rows, RowsOut
+from anykg.cli.options import ClusterAddress, DataDir, GraphName, Rows, RowsOut, listed
 from anykg.cli.reading import Reading, takes_reading
 
 EXAMPLES = """
@@ -37,9 +37,7 @@ def register(app: typer.Typer) -> None:
 @takes_reading()
 def audit(
     graph: GraphName,
-    top: Annotated[
-        int | None, typer.Option(help="Maximum number of facts; default: 1 in 50, at least 10, at most 100.", min=1)
-    ] = None,
+    top: Annotated[int | None, listed("Maximum number of facts; default: 1 in 50, at least 10, at most 100.")] = None,
     max_plausibility: Annotated[
         float, typer.Option(help="Only list facts with a lower plausibility; 1 lists any.", min=0, max=1)
     ] = 0.5,
@@ -63,19 +61,23 @@ def audit(
     reading: Reading,
     data_dir: DataDir = None,
 ) -> None:
-    from anykg.answers.audit import audit as run
-    from anykg.answers.audit import default_minutes, effort_of
-    from anykg.answers.auditing.plausibility import is_kept
+    from anykg.answers.inputs import look_up
     from anykg.cli.loading import graph_named
     from anykg.cli.output import chosen_format, note, write_result
     from anykg.cli.progress import progress_bar
 
     written_as = chosen_format(format, out, graph)
     loaded = graph_named(graph, data_dir, reading)
+    look_up(loaded.relations, relations or [])
+
+    from anykg.answers.audit import audit as run
+    from anykg.answers.audit import default_minutes, effort_of
+    from anykg.answers.auditing.plausibility import is_kept
+
     time = default_minutes(loaded) if minutes is None else minutes
     effort = effort_of(loaded, folds, time, epochs)
     if not again and is_kept(loaded, folds=folds, effort=effort, seed=seed):
-        note("Using the stored result of an earlier audit; --again repeats it.")
+        note("Using the stored result of an earlier audit, which took as long or longer; --again repeats it.")
     else:
         takes = f"{epochs} epochs each" if epochs else f"about {time:.2g} min"
         note(f"{len(loaded):,} facts in {folds} folds, {takes}.")

@@ -25,8 +25,8 @@ def pediatypes(
     raw: Annotated[list[Path], typer.Argument(metavar="RAW [RAW]", help="One raw graph, or a pair of them.")],
     out: Out,
     nodes: Annotated[int, typer.Option(help="Stop visiting entities once the sample has this many.")] = 5_000,
-    edges: Annotated[int, typer.Option(help="Upper bound on triplets.")] = 40_000,
-    max_degree: Annotated[int, typer.Option(help="Upper bound on triplets that a visited entity adds.")] = 50,
+    edges: Annotated[int, typer.Option(help="Upper bound on facts.")] = 40_000,
+    max_degree: Annotated[int, typer.Option(help="Upper bound on facts that a visited entity adds.")] = 50,
     seed: Seed = 0,
     *,
     reading: Reading,
@@ -54,8 +54,7 @@ def pediatypes(
         graph, _ = _read(path, reading)
         parts.append(builder.build(name, graph, size, seed))
         typer.echo(
-            f"{name}: {parts[-1].moved:,} triplets moved to train so that all entities and relations to test are "
-            "observed"
+            f"{name}: {parts[-1].moved:,} facts moved to train so that all entities and relations to test are observed"
         )
     pairs = [(parts[0], parts[0])] if len(parts) == 1 else [(parts[0], parts[1]), (parts[1], parts[0])]
     tasks = [builder.task_of_pair(a.name if a is b else f"{a.name}2{b.name}", a, b) for a, b in pairs]
@@ -75,7 +74,7 @@ def wikitopics(
     out: Out,
     nodes: Annotated[int, typer.Option(help="Entities in each graph.")] = 10_000,
     burning: Annotated[float, typer.Option(help="Burning probability of the forest fire.")] = 0.8,
-    query: Annotated[float, typer.Option(help="Share of triplets used as test questions.")] = 0.1,
+    query: Annotated[float, typer.Option(help="Share of facts used as test questions.")] = 0.1,
     seed: Seed = 0,
     *,
     reading: Reading,
@@ -97,7 +96,7 @@ def wikitopics(
     graph, left_out = _read(raw, reading, keep)
     if not len(graph):
         raise DataError(f"{topics}: none of its {len(topic_of):,} relations is in {raw}.")
-    typer.echo(f"{left_out:,} triplets of relations without a topic left out")
+    typer.echo(f"{left_out:,} facts of relations without a topic left out")
     built = []
     total = len({topic_of[relation] for relation in graph.relations})
     with progress_bar("topics") as advance:
@@ -107,7 +106,7 @@ def wikitopics(
             write_task(topic.task, out)
             built.append(described(topic.task) | {"topic_entities": topic.entities, "topic_triplets": topic.triplets})
             sizes = f"{len(topic.task.observed):,} observed and {len(topic.task.test):,} test"
-            typer.echo(f"{name}: {sizes} of {topic.triplets:,} triplets")
+            typer.echo(f"{name}: {sizes} of {topic.triplets:,} facts")
             advance(len(built), total)
     settings: dict[str, Any] = {"builder": "wikitopics", "seed": seed, **vars(size), "raw": raw.name}
     write_json(out / "build.json", settings | {"left_out": left_out, "tasks": built})
@@ -120,6 +119,6 @@ def _read(path: Path, reading: Reading, keep: Keep | None = None) -> tuple[Knowl
 
     with progress_bar(f"reading {path.name}") as advance:
         graph, left_out = read_raw(path, wanted=keep, progress=advance, **reading)
-    sizes = f"{len(graph):,} triplets, {graph.num_entities:,} entities, {graph.num_relations:,} relations"
+    sizes = f"{len(graph):,} facts, {graph.num_entities:,} entities, {graph.num_relations:,} relations"
     typer.echo(f"{path}: {sizes}")
     return graph, left_out

@@ -73,17 +73,21 @@ def check(
     data_dir: DataDir = None,
     trust: Trust = False,
 ) -> None:
-    from anykg.answers.check import check as run
-    from anykg.answers.checking.report import compare
     from anykg.atomic import write_text
-    from anykg.cli.loading import graph_named, model_named
+    from anykg.cli.loading import graph_named, model_named, refuse_unknown_model
     from anykg.cli.output import refuse_overwrite, show, write_result
     from anykg.cli.progress import progress_bar
 
     refuse_overwrite(out, graph)
     names = list(dict.fromkeys(models.split(",")))
-    scorers = {name: model_named(name, device, trust) for name in names}
+    for name in names:
+        refuse_unknown_model(name, device)
     loaded = graph_named(graph, data_dir, reading)
+
+    from anykg.answers.check import check as run
+    from anykg.answers.checking.report import compare
+
+    scorers = {name: model_named(name, device, trust) for name in names}
     reports = []
     for name, scorer in scorers.items():
         with progress_bar(f"checking {name}") as advance:

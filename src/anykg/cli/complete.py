@@ -7,7 +7,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from anykg.cli.options import Budget, ClusterAddress, DataDir, Device, GraphName, ModelName, Rows, RowsOut, Trust
+from anykg.cli.options import (
+    Budget,
+    ClusterAddress,
+    DataDir,
+    Device,
+    GraphName,
+    ModelName,
+    Rows,
+    RowsOut,
+    Trust,
+    listed,
+)
 from anykg.cli.reading import Reading, takes_reading
 
 if TYPE_CHECKING:
@@ -47,7 +58,7 @@ def register(app: typer.Typer) -> None:
 @takes_reading()
 def complete(
     graph: GraphName,
-    top: Annotated[int, typer.Option(help="Number of facts.", min=1)] = 1000,
+    top: Annotated[int, listed("Number of facts.")] = 1000,
     relations: Annotated[
         list[str] | None, typer.Option(help="Only facts of this relation (repeatable), or a file of names.")
     ] = None,
@@ -79,22 +90,26 @@ def complete(
     data_dir: DataDir = None,
     trust: Trust = False,
 ) -> None:
-    from anykg.answers.complete import complete as run
-    from anykg.cli.loading import graph_named, model_named
+    from anykg.cli.loading import graph_named, model_named, refuse_unknown_model
     from anykg.cli.output import chosen_format, note, write_result
     from anykg.cli.progress import progress_bar
 
     written_as = chosen_format(format, out, graph)
-    scorer = model_named(model, device, trust)
+    refuse_unknown_model(model, device)
     loaded = graph_named(graph, data_dir, reading)
+    wanted, starts = _names(loaded.relations, relations), _names(loaded.entities, heads)
+
+    from anykg.answers.complete import complete as run
+
+    scorer = model_named(model, device, trust)
     state = None if out is None else out.with_name(f".{out.name}.resume")
     with progress_bar("completing") as advance:
         facts = run(
             loaded,
             model=scorer,
             count=top,
-            relations=_names(loaded.relations, relations),
-            heads=_names(loaded.entities, heads),
+            relations=wanted,
+            heads=starts,
             min_probability=min_probability,
             per_relation=per_relation,
             per_entity=per_entity,
@@ -114,13 +129,16 @@ def complete(
 
 
 def _names(vocabulary: Vocabulary, given: list[str] | None) -> list[str] | None:
-    """Names given one by one or in files."""
+    """Names given one by one or in files, all of which the graph has."""
+    from anykg.answers.inputs import look_up
     from anykg.answers.questions import read_name_list
 
     if given is None:
         return None
     listed = [read_name_list(name) if name not in vocabulary and Path(name).is_file() else [name] for name in given]
-    return [name for part in listed for name in part]
+    names = [name for part in listed for name in part]
+    look_up(vocabulary, names)
+    return names
 
 
 def _expected(expected: float, count: int, missing: float) -> str:

@@ -38,14 +38,14 @@ pack.register(app)
 def list_datasets(data_dir: DataDir = None) -> None:
     """List every dataset with its size and location.
 
-    Sizes are those of the inference graph: observed triplets, and test triplets (asked).
+    Sizes are those of the inference graph: observed facts, and test facts (asked).
 
     Example: anykg data list
     """
     from anykg.io.catalog import find
     from anykg.io.datasets import DATASETS
 
-    table = Table(Column("name", no_wrap=True), "family", *_numeric("nodes", "relations", "observed", "asked"))
+    table = Table(Column("name", no_wrap=True), "family", *_numeric("entities", "relations", "observed", "asked"))
     table.add_column("where", overflow="fold")
     for row in DATASETS:
         sizes = ["", "", "", ""] if row.size is None else [f"{number:,}" for number in row.size]
@@ -56,14 +56,14 @@ def list_datasets(data_dir: DataDir = None) -> None:
 @app.command()
 @takes_reading()
 def stats(
-    name: Annotated[str, typer.Argument(metavar="NAME_OR_PATH", help="A dataset, a folder or a file of triplets.")],
+    name: Annotated[str, typer.Argument(metavar="NAME_OR_PATH", help="A dataset, a folder or a file of triples.")],
     plot: Annotated[Path | None, typer.Option(help="Plot the degree distributions to this .png or .svg file.")] = None,
     format: Annotated[TextFormat, typer.Option(help="A table, or JSON with all degrees.")] = TextFormat.TABLE,
     *,
     reading: Reading,
     data_dir: DataDir = None,
 ) -> None:
-    """Print statistics of a graph: nodes, relations, triplets, degrees, reciprocal edges; and possible typos in a file.
+    """Print statistics of a graph: entities, relations, facts, degrees, reciprocal facts; and possible typos in a file.
 
     Example: anykg data stats EN-FR --plot degrees.png
 
@@ -281,12 +281,12 @@ def _statistics_table(rows: list[GraphStatistics]) -> Table:
 
     table = Table("", *_numeric(*(row.name for row in rows)))
     measures = {
-        "nodes": [f"{row.nodes:,}" for row in rows],
+        "entities": [f"{row.entities:,}" for row in rows],
         "relations": [f"{row.relations:,}" for row in rows],
-        "observed triplets": [f"{row.observed_triplets:,}" for row in rows],
-        "query triplets": [f"{row.query_triplets:,}" for row in rows],
+        "observed facts": [f"{row.observed_facts:,}" for row in rows],
+        "asked facts": [f"{row.asked_facts:,}" for row in rows],
         "average degree": [f"{row.average_degree:.2f}" for row in rows],
-        "triplets with an edge back": [f"{row.share_with_edge_back:.1%}" for row in rows],
+        "facts with a fact back": [f"{row.share_with_fact_back:.1%}" for row in rows],
         "mutual pairs": [f"{row.mutual_pairs:,}" for row in rows],
     }
     for side in ("in", "out"):

@@ -19,7 +19,7 @@ def demo() -> None:
     from anykg.cli.output import say, show
     from anykg.cli.progress import progress_bar
     from anykg.evaluation.symmetry import verify
-    from anykg.models.store import DEFAULT_MODEL, FOUNDATION
+    from anykg.models.folders import DEFAULT_MODEL, FOUNDATION
 
     atlas, model = graph_named("atlas", None, {}), model_named(DEFAULT_MODEL)
     say(

@@ -69,7 +69,7 @@ def evaluate(
         str | None, typer.Option(help="Tie-breaking: realistic, optimistic, pessimistic, random or rounded.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed for drawing the candidates.")] = 0,
-    limit: Annotated[int | None, typer.Option(help="Evaluate on a sample of this many test triplets.", min=1)] = None,
+    limit: Annotated[int | None, typer.Option(help="Evaluate on a sample of this many test facts.", min=1)] = None,
     output: Text = TextFormat.TABLE,
     out: JsonOut = None,
     ranks: Annotated[Path | None, typer.Option(help="Write the rank of every answer to this TSV file.")] = None,
@@ -79,9 +79,8 @@ def evaluate(
     *,
     reading: Reading,
 ) -> None:
-    from anykg.answers.evaluate import evaluate as run
     from anykg.atomic import atomic_path, write_text
-    from anykg.cli.loading import model_named
+    from anykg.cli.loading import model_named, refuse_unknown_model
     from anykg.cli.output import refuse_overwrite, write_result
     from anykg.cli.progress import progress_bar
     from anykg.cli.settings import configured
@@ -89,8 +88,12 @@ def evaluate(
 
     for written in (out, ranks):
         refuse_overwrite(written, dataset)
-    scorer = configured(model_named(checkpoint, device, trust), context.args)
+    refuse_unknown_model(checkpoint, device)
     loaded = as_task(dataset, data_dir, **reading)
+
+    from anykg.answers.evaluate import evaluate as run
+
+    scorer = configured(model_named(checkpoint, device, trust), context.args)
     with progress_bar("ranking") as advance:
         result = run(
             loaded,

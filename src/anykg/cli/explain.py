@@ -57,18 +57,23 @@ def explain(
     data_dir: DataDir = None,
     trust: Trust = False,
 ) -> None:
-    from anykg.answers.explain import explain as run
     from anykg.answers.explaining.picture import can_draw
+    from anykg.answers.questions import Fact, resolve
     from anykg.atomic import write_text
-    from anykg.cli.loading import graph_named, model_named
+    from anykg.cli.loading import graph_named, model_named, refuse_unknown_model
     from anykg.cli.output import note, refuse_overwrite, write_result
 
     triplet = fact_given(fact, head, relation, tail)
     refuse_overwrite(out, graph)
     if picture:
         can_draw(picture)
-    scorer = model_named(model, device, trust)
+    refuse_unknown_model(model, device)
     loaded = graph_named(graph, data_dir, reading)
+    resolve(loaded, [Fact(*triplet)])
+
+    from anykg.answers.explain import explain as run
+
+    scorer = model_named(model, device, trust)
     result = run(loaded, *triplet, model=scorer, paths=paths, clauses=clauses, draws=draws, seed=seed, budget=budget)
     if picture:
         result.draw(picture)

@@ -13,9 +13,9 @@ from anykg.cli.reading import Reading, takes_reading
 EXAMPLES = """
 Fit a model to your graph in minutes: train several kinds of models and learn how to combine them.
 
-The components are a shipped model (as it is, and adapted to the graph), ComplEx, rules, the graph's schema, popularity
-and PageRank. Their weights are learnt from held-out facts. A table compares the components with each other and with the
-default model without fitting. Ctrl-C mixes the components that are finished.
+The components are a shipped model (as it is, and adapted to the graph), ComplEx, rules, the graph's schema, popularity,
+degree and PageRank. Their weights are learnt from held-out facts. A table compares the components with each other and
+with the default model without fitting. Ctrl-C mixes the components that are finished.
 
 Examples:
 
@@ -49,13 +49,19 @@ def fit(
     data_dir: DataDir = None,
     trust: Trust = False,
 ) -> None:
-    from anykg.answers.fit import fit as run
-    from anykg.cli.loading import graph_named, model_named
+    from anykg.answers.fitting.negatives import find_negatives, read_negatives
+    from anykg.cli.loading import graph_named, model_named, refuse_unknown_model
     from anykg.cli.output import note, say
     from anykg.cli.progress import progress_bar
 
-    foundation = model_named(model, "cpu", trust)
+    refuse_unknown_model(model)
+    rejected = [] if negatives is None else read_negatives(negatives)
     loaded = graph_named(graph, data_dir, reading)
+    find_negatives(loaded, rejected)
+
+    from anykg.answers.fit import fit as run
+
+    foundation = model_named(model, "cpu", trust)
     with progress_bar("seconds") as advance:
         made = run(
             loaded,
@@ -64,7 +70,7 @@ def fit(
             model=foundation,
             seed=seed,
             resume=resume,
-            negatives=negatives or (),
+            negatives=rejected,
             cluster=cluster,
             tell=note,
             progress=advance,

@@ -30,8 +30,9 @@ def import_weights(
     out: Annotated[Path, typer.Option(help="The folder to write to.")],
 ) -> None:
     from anykg.errors import ConfigError
+    from anykg.models.folders import MODEL_FILE
     from anykg.models.published import import_weights as read
-    from anykg.models.store import MODEL_FILE, save_description, save_weights
+    from anykg.models.store import save_description, save_weights
     from anykg.provenance import provenance
 
     if (out / MODEL_FILE).exists():

@@ -1,4 +1,8 @@
-"""Load graphs and models from command-line arguments."""
+"""Load graphs and models from command-line arguments.
+
+To import torch takes seconds. A command that needs it first refuses what is wrong with its options, its files, the name
+of its model, its graph and the names asked about, none of which needs torch; then it imports the function it calls.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +22,20 @@ def graph_named(name: str, data_dir: Path | None, reading: Reading) -> Knowledge
     return as_graph(name, data_dir, **reading)
 
 
+def refuse_unknown_model(name: str, device: str = "cpu") -> None:
+    """Raise if there is no such model or device; does not load the model, nor import torch for the device cpu."""
+    from anykg.models.folders import saved_model
+
+    saved_model(name)
+    if device != "cpu":
+        from anykg.devices import device_named
+
+        device_named(device)
+
+
 def model_named(name: str, device: str = "cpu", trust: bool = False) -> LinkPredictor:
     """A saved model on a device."""
     from anykg.devices import device_named
     from anykg.models.store import load_model
 
-    target = device_named(device)  # before the model is loaded: an unknown device is reported at once
-    return load_model(name, trust=trust).to(target)
+    return load_model(name, trust=trust).to(device_named(device))

@@ -42,9 +42,9 @@ def models(
     from rich.table import Table
 
     from anykg.errors import ConfigError
+    from anykg.models.folders import WITH_RULES, folder_of, read_description, shipped
     from anykg.models.recipe import Recipe
     from anykg.models.registry import MODELS
-    from anykg.models.store import WITH_RULES, folder_of, read_description, shipped
     from anykg.settings import describe
 
     console = Console()

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from anykg.cli.output import RowFormat, TextFormat
+
+
+def listed(help: str) -> Any:
+    """The option that says how many answers, facts, rules or relations are listed."""
+    return typer.Option("--top", "-k", help=help, min=1)
+
 
 GraphName = Annotated[str, typer.Argument(help="A file of triples, or the name of a dataset.")]
 TrainedModel = Annotated[str, typer.Option(help="A shipped model, the folder of a trained model, or a hub id.")]

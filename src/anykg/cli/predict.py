@@ -7,7 +7,18 @@ from typing import Annotated
 
 import typer
 
-from anykg.cli.options import Budget, ClusterAddress, DataDir, Device, GraphName, ModelName, Rows, RowsOut, Trust
+from anykg.cli.options import (
+    Budget,
+    ClusterAddress,
+    DataDir,
+    Device,
+    GraphName,
+    ModelName,
+    Rows,
+    RowsOut,
+    Trust,
+    listed,
+)
 from anykg.cli.reading import Reading, takes_reading
 
 EXAMPLES = """
@@ -24,7 +35,7 @@ Examples:
 
   anykg predict atlas --head France --relation borders
 
-  anykg predict facts.tsv --relation "works for" --tail "Acme" -k 5 --format json
+  anykg predict facts.tsv --relation "works for" --tail "Acme" --top 5 --format json
 
   anykg predict facts.nt --queries questions.tsv --out answers.parquet
 """
@@ -42,7 +53,7 @@ def predict(
     relation: Annotated[str | None, typer.Option(help="The relation.")] = None,
     tail: Annotated[str | None, typer.Option(help="The object.")] = None,
     queries: Annotated[Path | None, typer.Option(help="A file of questions.")] = None,
-    k: Annotated[int, typer.Option("-k", help="Number of answers per question.", min=1)] = 10,
+    k: Annotated[int, listed("Number of answers per question.")] = 10,
     novel_only: Annotated[
         bool, typer.Option("--novel-only/--known", help="List only new facts, or include known ones, marked as such.")
     ] = True,
@@ -65,25 +76,32 @@ def predict(
     data_dir: DataDir = None,
     trust: Trust = False,
 ) -> None:
-    from anykg.answers.predict import predict as run
-    from anykg.answers.questions import read_name_list
-    from anykg.cli.loading import graph_named, model_named
+    from anykg.answers.questions import asked_for, read_name_list, resolve
+    from anykg.cli.loading import graph_named, model_named, refuse_unknown_model
     from anykg.cli.output import chosen_format, write_result
     from anykg.cli.progress import progress_bar
 
     written_as = chosen_format(format, out, graph, queries, candidates)
-    scorer = model_named(model, device, trust)
+    refuse_unknown_model(model, device)
+    asked = asked_for(head, relation, tail, queries)
+    allowed = None if candidates is None else read_name_list(candidates)
     loaded = graph_named(graph, data_dir, reading)
+    if strict or queries is None:
+        resolve(loaded, asked, strict=True)
+
+    from anykg.answers.predict import predict as run
+
+    scorer = model_named(model, device, trust)
     with progress_bar("answering") as advance:
         answers = run(
             loaded,
             head=head,
             relation=relation,
             tail=tail,
-            questions=queries,
+            questions=None if queries is None else asked,
             k=k,
             known=not novel_only,
-            candidates=read_name_list(candidates) if candidates else None,
+            candidates=allowed,
             like_tails=like_tails,
             calibrated=calibrated,
             strict=strict,

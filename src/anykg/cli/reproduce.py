@@ -179,7 +179,8 @@ def _report(results: Path, page: Path) -> None:
 def _zero_shot(models: str | None, tasks: str | None, limit: int | None, results: Path, data_dir: Path | None) -> None:
     from anykg.benchmarks.zero_shot import GRAPHS, LIMITS, run, write_table
     from anykg.errors import ConfigError
-    from anykg.models.store import DEFAULT_MODEL, load_model
+    from anykg.models.folders import DEFAULT_MODEL
+    from anykg.models.store import load_model
 
     names = models.split(",") if models else [DEFAULT_MODEL]
     called = [Path(name).name for name in names]

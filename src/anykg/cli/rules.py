@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from anykg.cli.options import DataDir, GraphName, Rows, RowsOut, Text
+from anykg.cli.options import DataDir, GraphName, Rows, RowsOut, Text, listed
 from anykg.cli.output import TextFormat
 from anykg.cli.reading import Reading, takes_reading
 
@@ -37,7 +37,7 @@ Examples:
 
   anykg rules show rules.json
 
-  anykg rules show rules.json --family path -k 50 --by z
+  anykg rules show rules.json --family path --top 50 --by z
 
   anykg rules show "(E1, C2, E3) & (E3, C1, E2) => (E1, C1, E2)"
 """
@@ -77,7 +77,7 @@ class Family(StrEnum):
 
 SHOWN = 20
 """Number of facts that are printed by default."""
-Count = Annotated[int, typer.Option("-k", help="Number of rules to print.", min=1)]
+Count = Annotated[int, listed("Number of rules to print.")]
 
 
 @app.command(help=MINE)
@@ -172,7 +172,7 @@ def apply(
             max=1,
         ),
     ] = None,
-    k: Annotated[int | None, typer.Option("-k", help="Number of facts; default 20, all with --out.", min=1)] = None,
+    k: Annotated[int | None, listed("Number of facts; default 20, all with --out.")] = None,
     format: Rows = None,
     out: RowsOut = None,
     *,
@@ -191,4 +191,4 @@ def apply(
         implied = apply_rules(rules, loaded, min_confidence=min_confidence, k=shown, progress=advance)
     write_result(implied, written_as, out, nothing="No unknown facts are implied.")
     if implied.sentence and written_as is not None:
-        note(f"{implied.sentence}; -k sets the number.")
+        note(f"{implied.sentence}; --top sets the number.")

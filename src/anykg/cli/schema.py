@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from anykg.cli.options import DataDir, GraphName, JsonOut, Text
+from anykg.cli.options import DataDir, GraphName, JsonOut, Text, listed
 from anykg.cli.output import TextFormat
 from anykg.cli.reading import Reading, takes_reading
 
@@ -18,7 +18,7 @@ Examples:
 
   anykg schema facts.tsv
 
-  anykg schema atlas -k 5
+  anykg schema atlas --top 5
 
   anykg schema FB15k-237 --format json --out schema.json
 """
@@ -32,9 +32,7 @@ def register(app: typer.Typer) -> None:
 @takes_reading()
 def schema(
     graph: GraphName,
-    k: Annotated[
-        int, typer.Option("-k", help="Number of relations to print, those with the most facts first.", min=1)
-    ] = 50,
+    k: Annotated[int, listed("Number of relations to print, those with the most facts first.")] = 50,
     output: Text = TextFormat.TABLE,
     out: JsonOut = None,
     *,

@@ -48,14 +48,21 @@ def score(
     data_dir: DataDir = None,
     trust: Trust = False,
 ) -> None:
-    from anykg.answers.score import score as run
-    from anykg.cli.loading import graph_named, model_named
+    from anykg.answers.questions import as_facts, resolve
+    from anykg.cli.loading import graph_named, model_named, refuse_unknown_model
     from anykg.cli.output import chosen_format, write_result
     from anykg.cli.progress import progress_bar
 
     written_as = chosen_format(format, out, graph, facts)
-    scorer = model_named(model, device, trust)
+    refuse_unknown_model(model, device)
+    given = as_facts(facts)
     loaded = graph_named(graph, data_dir, reading)
+    if strict:
+        resolve(loaded, given, strict=True)
+
+    from anykg.answers.score import score as run
+
+    scorer = model_named(model, device, trust)
     with progress_bar("scoring") as advance:
-        scored = run(loaded, facts, model=scorer, calibrated=calibrated, strict=strict, budget=budget, progress=advance)
+        scored = run(loaded, given, model=scorer, calibrated=calibrated, strict=strict, budget=budget, progress=advance)
     write_result(scored, written_as, out)

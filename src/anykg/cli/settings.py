@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from anykg.errors import ConfigError
-from anykg.models.base import LinkPredictor
 from anykg.settings import changed
+
+if TYPE_CHECKING:
+    from anykg.models.base import LinkPredictor
 
 
 def configured(model: LinkPredictor, arguments: Sequence[str]) -> LinkPredictor:

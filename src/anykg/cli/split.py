@@ -43,7 +43,7 @@ def register(app: typer.Typer) -> None:
 
 @takes_reading(labels=False)
 def split(
-    graph: Annotated[str, typer.Argument(metavar="GRAPH", help="A file of triplets, a folder or a dataset's name.")],
+    graph: Annotated[str, typer.Argument(metavar="GRAPH", help="A file of triples, a folder or a dataset's name.")],
     kind: Annotated[KindName, typer.Option(help="What training and inference may share.")],
     out: Annotated[Path, typer.Option(help="The folder to write to.")],
     share: Annotated[float, typer.Option(help="Share of entities for inference, unless transductive.")] = 0.3,
@@ -104,11 +104,10 @@ def _lines(report: dict[str, Any]) -> list[str]:
     """The report as lines of text."""
     task, dropped, leakage = report["task"], report["dropped"], report["leakage"]
     kept, whole = report["coverage"]["kept"], report["coverage"]["triplets"]
-    lines = [f"{stem}: {task[stem]['triplets']:,} triplets" for stem in ("train", "valid", "observe", "test")]
-    lines.append(f"kept {kept:,} of {whole:,} triplets ({kept / max(whole, 1):.1%})")
+    lines = [f"{stem}: {task[stem]['triplets']:,} facts" for stem in ("train", "valid", "observe", "test")]
+    lines.append(f"kept {kept:,} of {whole:,} facts ({kept / max(whole, 1):.1%})")
     lines.append(
-        f"dropped: {dropped['between']:,} triplets between the two sides, {dropped['other_relations']:,} with "
-        "relations "
+        f"dropped: {dropped['between']:,} facts between the two sides, {dropped['other_relations']:,} with relations "
         f"that their side does not have, {len(dropped['entities']):,} entities, {len(dropped['relations']):,} relations"
     )
     for what in ("entities", "relations"):
@@ -118,12 +117,11 @@ def _lines(report: dict[str, Any]) -> list[str]:
             lines.append(f"  {what} dropped: {', '.join(names[:SHOWN])}{more}")
     lines.append(
         f"training and inference share {leakage['shared_entities']:,} entities, {leakage['shared_relations']:,} "
-        f"relations, {leakage['shared_triplets']:,} triplets"
+        f"relations, {leakage['shared_triplets']:,} facts"
     )
     lines.append(
-        f"of {leakage['asked']:,} test triplets, {leakage['asked_with_fact_back']:,} have an observed fact in the "
-        "other "
-        f"direction and {leakage['asked_with_inverse']:,} are observed as an inverse duplicate "
+        f"of {leakage['asked']:,} test facts, {leakage['asked_with_fact_back']:,} have an observed fact in the "
+        f"other direction and {leakage['asked_with_inverse']:,} are observed as an inverse duplicate "
         f"({len(leakage['inverses'])} pairs of relations)"
     )
     return lines

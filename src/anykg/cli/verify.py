@@ -39,8 +39,8 @@ def verify(
         str | None, typer.Argument(help="A model's name, MODULE:CLASS, or a trained model's folder.")
     ] = None,
     dataset: Annotated[str, typer.Option(help="The graph to rename.")] = "atlas",
-    count: Annotated[int, typer.Option(help="Number of triplets to compare.", min=2)] = 200,
-    seed: Annotated[int, typer.Option(help="Seed for drawing the renaming and the triplets.")] = 0,
+    count: Annotated[int, typer.Option(help="Number of facts to compare.", min=2)] = 200,
+    seed: Annotated[int, typer.Option(help="Seed for drawing the renaming and the facts.")] = 0,
     isomorphic: Annotated[
         tuple[str, str] | None, typer.Option(metavar="A B", help="Compare two graphs instead of testing a model.")
     ] = None,
@@ -86,8 +86,9 @@ def _verify_model(
 
     from anykg.evaluation.symmetry import verify as run
     from anykg.io.catalog import load_graph
+    from anykg.models.folders import WITH_RULES, shipped
     from anykg.models.registry import MODELS
-    from anykg.models.store import WITH_RULES, load_model, shipped
+    from anykg.models.store import load_model
     from anykg.seeds import derive
 
     graph = load_graph(dataset, data_dir, **reading)
@@ -101,7 +102,7 @@ def _verify_model(
     unit = " standard errors" if verdict.symmetry == "in expectation" else ""
     typer.echo(
         f"{model} declares its symmetry {verdict.symmetry}. {verdict.relabelled.capitalize()} of {dataset} renamed, "
-        f"{verdict.triplets} triplets scored: largest deviation {verdict.largest:.3g}{unit}, tolerance "
+        f"{verdict.triplets} facts scored: largest deviation {verdict.largest:.3g}{unit}, tolerance "
         f"{verdict.allowed:.3g}; {verdict.separated} different scores."
     )
     typer.echo("The symmetry holds." if verdict.holds else "The symmetry does NOT hold.")

@@ -33,7 +33,7 @@ OPTIONS = {
     "grid": "--grid",
     "again": "--again",
     "known": "--known",
-    "k": "-k",
+    "k": "--top",
     "calibrated": "--calibrated",
 }
 """Options by their names in Python."""

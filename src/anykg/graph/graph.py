@@ -142,7 +142,7 @@ class KnowledgeGraph:
     def __repr__(self) -> str:
         return (
             f"KnowledgeGraph({self.num_entities:,} entities, {self.num_relations:,} relations, "
-            f"{self.num_triplets:,} triplets)"
+            f"{self.num_triplets:,} facts)"
         )
 
     def __eq__(self, other: object) -> bool:

@@ -30,12 +30,12 @@ def read(source: Source, options: ReadOptions) -> Parsed:
     source = _single_separator(source)
     dialect = detect(source, options)
     if is_blank(source, dialect):
-        raise DataError(f"{source.path}: expected a triplet on each line, found only blank lines.")
+        raise DataError(f"{source.path}: expected a fact on each line, found only blank lines.")
     parsed = _parsed(source, dialect, choose_roles(source, dialect, options), options)
     if parsed.frame.is_empty():
         content = "nothing below the header" if dialect.header else "only comments"
         content = "only malformed lines" if parsed.malformed else content
-        raise DataError(f"{source.path}: expected a triplet on each line, found {content}.")
+        raise DataError(f"{source.path}: expected a fact on each line, found {content}.")
     return parsed
 
 

@@ -88,7 +88,7 @@ class ReadReport:
         return [
             f"{self.path}: {', '.join(how)}",
             *(f"  {head} | {relation} | {tail}" for head, relation, tail in self.first),
-            f"{self.triplets - self.duplicates:,} triplets, {self.entities:,} entities, {self.relations:,} relations"
+            f"{self.triplets - self.duplicates:,} facts, {self.entities:,} entities, {self.relations:,} relations"
             + (f"; left out: {', '.join(left_out)}" if left_out else "")
             + (f"; {self.labels:,} labels" if self.labels else ""),
             *(f"note: {note}" for note in self.notes),
@@ -305,7 +305,7 @@ def _nothing(shown: str, names: Names, options: ReadOptions) -> str:
     hint = "; use literals='keep' to read those" if names.left_out.get(LITERALS) else ""
     if not hint and options.given():
         hint = f"; look at what {' and '.join(options.given())} leave out"
-    blank = "" if left_out else "; expected a triplet on each line"
+    blank = "" if left_out else "; expected a fact on each line"
     gone = f" ({left_out} were left out)" if left_out else ""
     return f"{shown}: there are no facts between entities{gone}{hint}{blank}."
 

@@ -81,7 +81,7 @@ def of_bytes(path: Path, data: bytes) -> Source:
     if data.startswith(BYTE_ORDER_MARK):
         data = data[len(BYTE_ORDER_MARK) :]
     if not data:
-        raise DataError(f"{path}: the file is empty; expected a triplet on each line.")
+        raise DataError(f"{path}: the file is empty; expected a fact on each line.")
     return Source(path, data, extension)
 
 

@@ -29,7 +29,7 @@ _NAMELESS = re.compile(r"(column_?|unnamed:? ?|field_?|f)?\d+|[a-z]")
 def of_frame(frame: pl.DataFrame, options: ReadOptions, format: str, path: object) -> Parsed:
     """The links in a frame, by the names of its columns or the user's choice."""
     if not frame.height:
-        raise DataError(f"{path}: the table has no rows; expected a triplet in each.")
+        raise DataError(f"{path}: the table has no rows; expected a fact in each.")
     names = frame.columns
     roles = _roles(frame, names, options, path)
     return of_roles(frame, roles, names, format=format, header=True)
@@ -90,7 +90,7 @@ def read_excel(source: Source, options: ReadOptions) -> Parsed:
     """The links in the first sheet of an Excel file that has some."""
     rows = _excel_rows(source)
     if not rows:
-        raise DataError(f"{source.path}: the sheet is empty; expected a triplet in each row.")
+        raise DataError(f"{source.path}: the sheet is empty; expected a fact in each row.")
     from anykg.io.dialect import Dialect, is_header
 
     texts = [[_cell(value) for value in row] for row in rows]

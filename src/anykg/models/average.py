@@ -9,7 +9,8 @@ import torch
 
 from anykg.errors import CheckpointError, ConfigError
 from anykg.models.base import LinkPredictor
-from anykg.models.store import MODEL_FILE, folder_of, load_model, read_description, save_description, save_weights
+from anykg.models.folders import MODEL_FILE, folder_of, read_description
+from anykg.models.store import load_model, save_description, save_weights
 
 
 def average_weights(models: Sequence[Path | str], out: Path, *, trust: bool = False) -> LinkPredictor:

@@ -1,7 +1,8 @@
-"""Untrained baselines that every model should beat: popularity and personalised PageRank.
+"""Untrained baselines that every model should beat: popularity, degree and personalised PageRank.
 
-Popularity assumes that the two ends of a fact are independent given its relation. PageRank is a random walk from the
-entity of the question and ignores relation types. Both scores are log-probabilities.
+Popularity assumes that the two ends of a fact are independent given its relation. Degree does the same without the
+relation; in a mix it corrects components that rank hubs too high or too low. PageRank is a random walk from the entity
+of the question and ignores relation types. All scores are log-probabilities.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from scipy.sparse import csr_matrix
 from torch import Tensor
 
 from anykg.errors import ConfigError
-from anykg.graph.graph import KnowledgeGraph
+from anykg.graph.graph import HEAD, TAIL, KnowledgeGraph
 from anykg.models.base import LinkPredictor, Symmetry
 from anykg.models.recipe import Recipe
 
@@ -122,6 +123,62 @@ class Popularity(LinkPredictor):
     def _turned(self, encoded: EncodedCounts, relations: Tensor) -> Tensor:
         r = encoded.num_relations
         return torch.where(relations < r, relations + r, relations - r)
+
+
+@dataclass(frozen=True)
+class DegreeConfig:
+    """No settings."""
+
+
+@dataclass(frozen=True, eq=False)
+class EncodedDegrees:
+    """The log of every entity's share of the ends of all facts."""
+
+    log_shares: Tensor  # [N], smoothed
+    num_relations: int
+
+    @property
+    def num_entities(self) -> int:
+        """N."""
+        return len(self.log_shares)
+
+
+class Degree(LinkPredictor):
+    """log P(h) + log P(t), with P(e) the share of the ends of facts that are e, whatever the relation."""
+
+    Config = DegreeConfig
+    config: DegreeConfig
+    recipe = Recipe(epochs=0)
+    symmetry = Symmetry.EXACT
+    reads_relations = False
+    reads_whole_graphs = True
+
+    def __init__(self, config: DegreeConfig = DegreeConfig()) -> None:  # noqa: B008 - frozen
+        super().__init__()
+        self.config = config
+
+    def encode(self, graph: KnowledgeGraph, seed: int = 0) -> EncodedDegrees:
+        del seed
+        ends = graph.triplets[:, [HEAD, TAIL]].astype(np.int64).ravel()
+        counts = torch.from_numpy(np.bincount(ends, minlength=graph.num_entities)).float() + 1
+        return EncodedDegrees((counts / counts.sum()).log(), graph.num_relations)
+
+    def score_tails(
+        self, encoded: EncodedDegrees, heads: Tensor, relations: Tensor, candidates: Tensor | None = None
+    ) -> Tensor:
+        del relations
+        ends = encoded.log_shares[None] if candidates is None else encoded.log_shares[candidates.cpu()]
+        return (encoded.log_shares[heads.cpu()][:, None] + ends).to(heads.device)
+
+    def score_relations(
+        self, encoded: EncodedDegrees, heads: Tensor, tails: Tensor, candidates: Tensor | None = None
+    ) -> Tensor:
+        scores = self.score_triplets(encoded, torch.stack([heads, heads, tails], 1))
+        return scores[:, None].expand(-1, encoded.num_relations if candidates is None else candidates.shape[1])
+
+    def score_triplets(self, encoded: EncodedDegrees, triplets: Tensor) -> Tensor:
+        heads, _, tails = triplets.cpu().T
+        return (encoded.log_shares[heads] + encoded.log_shares[tails]).to(triplets.device)
 
 
 @dataclass(frozen=True)

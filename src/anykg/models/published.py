@@ -8,9 +8,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from anykg.errors import CheckpointError
+from anykg.errors import CheckpointError, first_line
 from anykg.models.base import LinkPredictor
-from anykg.models.store import first_line, load_tensors
+from anykg.models.store import load_tensors
 
 
 def import_weights(*paths: Path) -> tuple[str, LinkPredictor]:

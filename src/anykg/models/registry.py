@@ -9,11 +9,13 @@ A built-in model is a file and a row here. A package adds one in its pyproject.t
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from anykg.errors import ConfigError, UnknownName, nearest
-from anykg.models.base import LinkPredictor
 from anykg.plugins import entry_points, import_object, load_entry_point, search_working_directory
+
+if TYPE_CHECKING:
+    from anykg.models.base import LinkPredictor
 
 GROUP = "anykg.models"
 
@@ -54,6 +56,8 @@ class ModelRegistry:
 
         Built-in names win over those of packages. `trust` lets modules be imported from the working directory.
         """
+        from anykg.models.base import LinkPredictor  # imports torch, which the names alone do not need
+
         if trust:
             search_working_directory()
         if name in self.rows:
@@ -74,6 +78,7 @@ MODELS = ModelRegistry(
         "popularity": Row(
             "anykg.models.floors:Popularity", "How often entities occur at an end of a relation: a baseline."
         ),
+        "degree": Row("anykg.models.floors:Degree", "How many facts entities take part in: a baseline."),
         "pagerank": Row("anykg.models.floors:PageRank", "Random walks from the entity of the question: a baseline."),
         "random": Row("anykg.models.random:RandomScorer", "Random scores: the lowest baseline."),
         "gat": Row("anykg.models.homogeneous:GAT", "Attention over neighbours; ignores relation types."),

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import asdict
 from hashlib import blake2b
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -17,21 +15,11 @@ from safetensors.torch import save
 from torch import Tensor
 
 from anykg.atomic import atomic_path, write_json
-from anykg.errors import CheckpointError, ConfigError, UnknownName, nearest
+from anykg.errors import CheckpointError, ConfigError, first_line
 from anykg.models.base import LinkPredictor
+from anykg.models.folders import MODEL_FILE, WEIGHTS_FILE, Saved, saved_model
 from anykg.models.registry import MODELS
 from anykg.settings import from_json
-
-SHIPPED = files("anykg") / "weights"
-"""Models shipped with the package, one folder each."""
-MODEL_FILE, WEIGHTS_FILE = "model.json", "weights.safetensors"
-WITH_RULES = "+rules"
-"""Suffix of a name: the model mixed with rules of the graph that it is applied to."""
-FOUNDATION = "anykg-base"
-"""The shipped model that `fit` starts from."""
-DEFAULT_MODEL = FOUNDATION + WITH_RULES
-"""The model that is used by default."""
-_HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 
 
 def save_description(folder: Path, name: str, model: LinkPredictor, trained: Mapping[str, Any]) -> None:
@@ -52,12 +40,12 @@ def load_model(name_or_folder: Path | str, *, trust: bool = False) -> LinkPredic
     A model class that is neither built in nor registered by an installed package, or a config that names code, is
     imported only with `trust`: importing runs it.
     """
-    if _is_with_rules(name_or_folder):
-        return _with_rules(str(name_or_folder), trust)
-    if str(name_or_folder) not in shipped() and str(name_or_folder) in MODELS and not Path(name_or_folder).exists():
+    saved = saved_model(name_or_folder)
+    if saved is None:
         return _untrained(str(name_or_folder))
-    folder = folder_of(name_or_folder)
-    described = read_description(folder)
+    if saved.rule_weights is not None:
+        return _with_rules(saved, str(name_or_folder), trust)
+    folder, described = saved.folder, saved.described
     name = described["model"]
     if name not in MODELS and not trust:
         raise _untrusted(folder, name)
@@ -82,33 +70,12 @@ def _untrusted(folder: Path, code: str) -> CheckpointError:
     )
 
 
-def has_rule_weights(name: str) -> bool:
-    """Whether a shipped model can be mixed with rules, as NAME+rules."""
-    return "rule_weights" in read_description(folder_of(name))
-
-
-def _with_rules(name: str, trust: bool) -> LinkPredictor:
+def _with_rules(saved: Saved, name: str, trust: bool) -> LinkPredictor:
     """A model mixed with rules, by the weights in its description."""
     from anykg.models.mixture import with_rules
 
-    base = name.removesuffix(WITH_RULES)
-    folder = None if base in MODELS and not Path(base).exists() else folder_of(base)
-    described = {} if folder is None else read_description(folder)
-    weights = described.get("rule_weights")
-    if folder is None or weights is None:
-        raise CheckpointError(
-            f"{name}: the description of this model has no weights for mixing it with rules (rule_weights); "
-            f"{DEFAULT_MODEL} has them, and `anykg fit` learns them for one graph."
-        )
-    try:
-        entities, relations = ([float(value) for value in weights[kind]] for kind in ("entities", "relations"))
-        if len(entities) != 2 or len(relations) != 2:
-            raise ValueError(f"found {len(entities)} and {len(relations)} weights")
-    except (KeyError, TypeError, ValueError) as error:
-        raise CheckpointError(
-            f"{folder / MODEL_FILE}: expected rule_weights with two numbers for entities and for relations ({error!r})."
-        ) from error
-    mixed = with_rules(load_model(folder, trust=trust), described["model"], entities, relations)
+    assert saved.rule_weights is not None
+    mixed = with_rules(load_model(saved.folder, trust=trust), saved.described["model"], *saved.rule_weights)
     mixed.loaded_as = name
     return mixed.eval()
 
@@ -120,65 +87,6 @@ def _untrained(name: str) -> LinkPredictor:
         raise CheckpointError(f"{name} is an untrained model; `anykg train {name} GRAPH --out DIR` trains one in DIR.")
     model.loaded_as = name
     return model.eval()
-
-
-def _is_with_rules(name_or_folder: Path | str) -> bool:
-    """Whether a name asks for rules, and is not that of a folder."""
-    return str(name_or_folder).endswith(WITH_RULES) and not Path(name_or_folder).expanduser().exists()
-
-
-def folder_of(name_or_folder: Path | str) -> Path:
-    """The folder of a model given by its folder, a shipped name, or a hub id, which is downloaded."""
-    name = str(name_or_folder)
-    if _is_with_rules(name_or_folder):
-        name = name.removesuffix(WITH_RULES)
-    if name in shipped():
-        return Path(str(SHIPPED)) / name
-    folder = Path(name).expanduser()
-    if isinstance(name_or_folder, str) and not folder.exists() and _HUB_ID.fullmatch(name):
-        return _from_hub(name)
-    if not folder.exists() and folder.name == name:
-        raise UnknownName("shipped model or folder", name, nearest(name, shipped()) or shipped())
-    return folder
-
-
-def _from_hub(name: str) -> Path:
-    """Download a model from the hub."""
-    try:
-        from huggingface_hub import snapshot_download
-    except ImportError as error:
-        raise CheckpointError(
-            f"{name}: there is no such folder. Shipped models are {', '.join(shipped())}; to fetch one from the hub, "
-            "install huggingface_hub: pip install 'anykg[hub]'."
-        ) from error
-    try:
-        return Path(snapshot_download(name, allow_patterns=[MODEL_FILE, WEIGHTS_FILE]))
-    except Exception as error:  # the hub's errors have no common base class
-        raise CheckpointError(
-            f"{name}: there is no such folder, and the hub did not provide it ({first_line(error)})."
-        ) from error
-
-
-def shipped() -> list[str]:
-    """The names of the shipped models."""
-    return sorted(folder.name for folder in SHIPPED.iterdir() if folder.is_dir()) if SHIPPED.is_dir() else []
-
-
-def read_description(folder: Path) -> dict[str, Any]:
-    """The content of `model.json`."""
-    path = folder / MODEL_FILE
-    if not path.is_file():
-        raise CheckpointError(
-            f"{folder}: expected a folder with {MODEL_FILE} and {WEIGHTS_FILE}, found no {MODEL_FILE}."
-        )
-    try:
-        described = json.loads(path.read_text(encoding="utf-8"))
-        name, config = described["model"], described["config"]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise CheckpointError(f"{path}: expected a JSON object with model and config ({error!r}).") from error
-    if not isinstance(name, str) or not isinstance(config, dict):
-        raise CheckpointError(f"{path}: expected a model's name and its config, found {name!r} and {config!r}.")
-    return dict(described)
 
 
 def restore(model: LinkPredictor, tensors: Mapping[str, Tensor], path: Path) -> None:
@@ -227,8 +135,3 @@ def digest_of(model: LinkPredictor) -> str:
     for key, value in sorted(model.state_dict().items()):
         content.update(key.encode() + value.detach().cpu().contiguous().numpy().tobytes())
     return content.hexdigest()
-
-
-def first_line(error: BaseException) -> str:
-    """The first line of an error's message, or its type if it has none."""
-    return (str(error).splitlines() or [type(error).__name__])[0]

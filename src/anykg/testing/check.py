@@ -17,7 +17,8 @@ from torch import Tensor
 from anykg.evaluation.symmetry import sample_triplets, separates, verify
 from anykg.graph.graph import KnowledgeGraph
 from anykg.models.base import LinkPredictor, Symmetry
-from anykg.models.store import WEIGHTS_FILE, load_tensors, restore, save_weights
+from anykg.models.folders import WEIGHTS_FILE
+from anykg.models.store import load_tensors, restore, save_weights
 from anykg.settings import from_json
 from anykg.testing.graphs import COMPANY, DIFFERENT, ISOMORPHIC, TEAM, TURNED, ids, random_graph
 from anykg.testing.other_device import other_device

@@ -13,7 +13,8 @@ from typing import Any
 
 from anykg.atomic import atomic_path, write_json
 from anykg.errors import ConfigError
-from anykg.models.store import MODEL_FILE, WEIGHTS_FILE, load_tensors
+from anykg.models.folders import MODEL_FILE, WEIGHTS_FILE
+from anykg.models.store import load_tensors
 
 Run = Callable[[Mapping[str, str], Path], str]
 """Trains with some settings into a folder; returns the validation metric of `Recipe.select`."""

@@ -27,8 +27,9 @@ from anykg.evaluation.protocol import PROTOCOLS
 from anykg.graph.graph import KnowledgeGraph
 from anykg.graph.sketch import sketch
 from anykg.models.base import LinkPredictor
+from anykg.models.folders import MODEL_FILE
 from anykg.models.recipe import Recipe
-from anykg.models.store import MODEL_FILE, load_tensors, restore, save_description, save_tensors, save_weights
+from anykg.models.store import load_tensors, restore, save_description, save_tensors, save_weights
 from anykg.provenance import provenance
 from anykg.seeds import derive
 from anykg.threads import threads

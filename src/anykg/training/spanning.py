@@ -31,7 +31,7 @@ def resplit(graph: KnowledgeGraph, share: float, seed: int, epoch: int) -> tuple
     movable = random.permutation(np.flatnonzero(~stays))
     if not len(movable):
         raise DataError(
-            f"None of the {graph.num_triplets} triplets can be held out without disconnecting the graph or losing a "
+            f"None of the {graph.num_triplets} facts can be held out without disconnecting the graph or losing a "
             "relation; train on a graph with more of them."
         )
     joining = max(int(graph.num_triplets * (1 - share)) - int(stays.sum()), 0)

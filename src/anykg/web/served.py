@@ -17,7 +17,8 @@ import numpy as np
 from anykg.atomic import write_json
 from anykg.errors import DataError, InputError, UnknownName, nearest
 from anykg.io.catalog import load_graph, locate
-from anykg.models.store import DEFAULT_MODEL, digest_of, load_model
+from anykg.models.folders import DEFAULT_MODEL
+from anykg.models.store import digest_of, load_model
 from anykg.web.decisions import Decisions
 from anykg.web.explore import degrees, named
 from anykg.web.search import SearchIndex, entity_index, relation_index

@@ -9,7 +9,7 @@ import torch
 
 from anykg.answers.audit import _Reasons, audit
 from anykg.answers.auditing import plausibility
-from anykg.answers.auditing.plausibility import NO_BETTER, _among_their_kind, corrupted
+from anykg.answers.auditing.plausibility import NO_BETTER, _among_their_kind, corrupted, hiding_order
 from anykg.errors import DataError, SettingError
 from anykg.graph.graph import KnowledgeGraph
 from anykg.graph.schema import entity_kinds
@@ -149,6 +149,42 @@ def test_a_fact_whose_inverse_is_known_says_so() -> None:
     assert "states the same" not in reason_of(named(*facts, "work3 shown_at show1"), "work3 shown_at show1")
 
 
+def cited(wrong: bool) -> tuple[KnowledgeGraph, np.ndarray, np.ndarray]:
+    """Random citations, each with its inverse; whether the inverse of a fact [E] is known, and whether it is wrong."""
+    rng = np.random.default_rng(0)
+    pairs = sorted({(int(a), int(b)) for a, b in rng.integers(40, size=(160, 2))})
+    cites, back = {(f"a{a}", "cites", f"b{b}") for a, b in pairs}, {(f"b{b}", "is_cited_by", f"a{a}") for a, b in pairs}
+    errors = set()
+    for a, b in pairs[::20] if wrong else ():
+        new = next(c for c in rng.permutation(40).tolist() if (a, c) not in pairs)
+        cites = cites - {(f"a{a}", "cites", f"b{b}")} | {(f"a{a}", "cites", f"b{new}")}
+        errors.add((f"a{a}", "cites", f"b{new}"))
+    graph = named(*sorted(" ".join(fact) for fact in cites | back))
+    facts = list(graph.to_polars().iter_rows())
+    other = {"cites": "is_cited_by", "is_cited_by": "cites"}
+    known = np.array([(tail, other[relation], head) in cites | back for head, relation, tail in facts])
+    return graph, known, np.array([fact in errors for fact in facts])
+
+
+@pytest.mark.parametrize("folds", [2, 10])
+def test_a_fact_is_not_hidden_with_its_inverse_or_duplicate(folds: int) -> None:
+    graph, _, _ = cited(wrong=False)
+    order = hiding_order(graph, 0)
+    assert np.array_equal(np.sort(order), np.arange(len(graph)))
+    assert not np.array_equal(order, hiding_order(graph, 1))
+    for number in range(folds):
+        ends = np.sort(graph.triplets[order[number::folds]][:, [0, 2]], axis=1)
+        assert len(np.unique(ends, axis=0)) == len(ends)
+
+
+def test_a_known_inverse_supports_a_fact() -> None:
+    graph, known, errors = cited(wrong=True)
+    log_odds = audit(graph, epochs=20, again=True).log_odds
+    assert errors.sum() == 8
+    assert (log_odds[known] > 0).all(), "nothing but the inverse says that it is right"
+    assert (log_odds[errors] < 0).all()
+
+
 def test_reasons_are_grammatical_for_any_name() -> None:
     lines = [line for i in range(30) for line in (f"album{i} by band{i}", f"band{i} in town{i % 3}")]
     graph = named(*lines, *(f"album{i} year y{i % 5}" for i in range(30)), "band3 by album3", "album5 by band6")
@@ -192,6 +228,21 @@ def test_a_fact_is_compared_with_unknown_ones_of_its_kind_and_not_with_itself() 
         assert better == pytest.approx(np.log1p(float((scores[1:] > scores[0]).sum())))
     known = _among_their_kind(graph.union(graph.with_triplets(false[:1])), kinds, model, encoded, false[:1])
     assert np.allclose(known[:, 0], found[:, len(graph.triplets[::5])]), "known or not, it is the same"
+
+
+def test_what_was_found_serves_with_as_much_time_or_less(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    graph = cited(wrong=True)[0]
+    found = audit(graph, minutes=0.02, folds=2)
+    with monkeypatch.context() as patched:
+        patched.setattr(plausibility, "fit_complex", None)  # nothing is fitted again
+        for minutes in (0.02, 0.01):
+            assert np.array_equal(audit(graph, minutes=minutes, folds=2).log_odds, found.log_odds)
+        for other in ({"minutes": 0.03}, {"epochs": 1}, {"minutes": 0.02, "seed": 1}, {"minutes": 0.02, "again": True}):
+            with pytest.raises(TypeError):
+                audit(graph, folds=2, **other)
+    longer = audit(graph, minutes=0.03, folds=2)
+    assert np.array_equal(audit(graph, minutes=0.02, folds=2).log_odds, longer.log_odds), "the longer one"
 
 
 def test_folds_are_kept_until_the_result_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,9 +29,10 @@ from anykg.graph.graph import KnowledgeGraph
 from anykg.graph.schema import redundant_relations
 from anykg.graph.sketch import share_in, sketch
 from anykg.models.base import LinkPredictor, Symmetry
+from anykg.models.folders import DEFAULT_MODEL
 from anykg.models.random import RandomScorer
 from anykg.models.rulebook import fit_rulebook
-from anykg.models.store import DEFAULT_MODEL, load_model
+from anykg.models.store import load_model
 from graphs import graphs, named, random_graph
 
 
@@ -412,11 +413,19 @@ def test_a_model_that_has_seen_the_facts_is_not_checked() -> None:
 
 @pytest.mark.parametrize("model", ["popularity", DEFAULT_MODEL])
 def test_what_fitting_would_bring(model: str) -> None:
+    plain = check(staff_graph(), model=model, facts=60, floors=False)
     report = check(staff_graph(), model=model, facts=60, fit=0.05, floors=False)
-    assert report.fitted is not None
-    assert report.fitted.facts == report.overall.facts
-    assert model == DEFAULT_MODEL or report.fitted.measures["mrr"].value > report.overall.measures["mrr"].value
-    assert "Fitted for 0.05 min" in repr(report)
+    assert report.overall == plain.overall, "the same facts are hidden, with or without fitting"
+    assert report.questions.equals(plain.questions)
+    assert report.fitting is not None
+    before, after = report.fitting.before, report.fitting.after
+    assert before.facts == after.facts
+    assert model == DEFAULT_MODEL or after.measures["mrr"].value > before.measures["mrr"].value
+    rows = {row["group"]: row["mrr"] for row in report.to_polars().to_dicts() if "fitted" in row["group"]}
+    assert rows == {"not fitted": before.measures["mrr"].value, "fitted": after.measures["mrr"].value}
+    assert f"{model} has MRR {before.measures['mrr'].value:.2f}" in report.comparison
+    assert f"fitted for 0.05 min, MRR {after.measures['mrr'].value:.2f}" in report.comparison
+    assert "hidden at once: not fitted" in repr(report)
 
 
 @settings(max_examples=30, deadline=None)

@@ -66,6 +66,7 @@ def test_the_table_shows_every_component(made: tuple[Mixture, Path]) -> None:
         "rules",
         "schema",
         "popularity",
+        "degree",
         "pagerank",
         "mixed",
     }
@@ -225,7 +226,7 @@ def test_ctrl_c_on_a_cluster_keeps_every_finished_component(tmp_path: Path, monk
     workers: Any = SimpleNamespace(slots=3)
     spread.fit_components(run, workers)
     assert run.clock.interrupted
-    assert list(run.models) == ["zero-shot", "schema", "popularity", "pagerank", "complex"]
+    assert list(run.models) == ["zero-shot", "schema", "popularity", "degree", "pagerank", "complex"]
     assert parts.load("complex") is not None, "--resume finds it"
 
 

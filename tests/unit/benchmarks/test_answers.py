@@ -22,8 +22,9 @@ from anykg.evaluation.ranking import Best, best_answers
 from anykg.graph.split import split_task
 from anykg.io.catalog import load_task
 from anykg.models.floors import Popularity
+from anykg.models.folders import FOUNDATION
 from anykg.models.nbf.ultra import Ultra, UltraConfig
-from anykg.models.store import FOUNDATION, load_model
+from anykg.models.store import load_model
 
 
 def cell(system: str, minutes: float, **figures: float) -> dict[str, object]:

@@ -65,7 +65,7 @@ def test_splits_follow_the_seed():
 
 
 def test_a_graph_that_cannot_be_split_says_so():
-    with pytest.raises(DataError, match="no triplet is left for inference"):
+    with pytest.raises(DataError, match="no fact is left for inference"):
         split_by_kind(named("a r b", "b r c", "c r d", "d r a"), "g", "fully-inductive")
     with pytest.raises(ConfigError, match="share: expected"):
         split_by_kind(named("a r b"), "g", "inductive", share=1.0)

@@ -42,7 +42,7 @@ def graph():
 
 
 def columns(row):
-    return (row.nodes, row.relations, row.observed_triplets, row.query_triplets)
+    return (row.entities, row.relations, row.observed_facts, row.asked_facts)
 
 
 def assert_published(row, published):
@@ -54,7 +54,7 @@ def test_statistics_by_hand(graph):
     row = graph_statistics("small", graph)
     assert columns(row) == (4, 2, 7, 0)
     assert row.average_degree == 14 / 4
-    assert row.share_with_edge_back == 5 / 7
+    assert row.share_with_fact_back == 5 / 7
     assert row.mutual_pairs == 2
     assert row.in_degrees.tolist() == [0, 2, 1, 1]  # a 1, b 3, c 1, d 2
     assert row.out_degrees.tolist() == [0, 1, 3]  # a 2, b 2, c 2, d 1
@@ -77,7 +77,7 @@ def test_triplets_beside_add_only_their_nodes_and_relations(graph):
 def test_an_empty_graph_has_no_degree(graph):
     row = graph_statistics("empty", graph.subset([]))
     assert columns(row) == (0, 0, 0, 0)
-    assert (row.average_degree, row.share_with_edge_back, row.mutual_pairs) == (0, 0, 0)
+    assert (row.average_degree, row.share_with_fact_back, row.mutual_pairs) == (0, 0, 0)
     assert quantile(row.in_degrees, 0.5) == 0
 
 

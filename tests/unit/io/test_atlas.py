@@ -107,5 +107,5 @@ def test_description_states_the_true_counts(facts):
     stated = {name.strip(): int(count) for name, count in re.findall(r"^\| ([^|]+) \| (\d+) \|", text, re.MULTILINE)}
     assert stated == Counter(relation for _, relation, _ in facts)
     entities = {end for head, _, tail in facts for end in (head, tail)}
-    assert f"{len(facts):,} triplets, {len(entities):,} entities" in text
+    assert f"{len(facts):,} facts, {len(entities):,} entities" in text
     assert "Open Database License" in text

@@ -5,8 +5,9 @@ import torch
 
 from anykg.errors import CheckpointError, ConfigError
 from anykg.models.average import average_weights
+from anykg.models.folders import read_description
 from anykg.models.nbf.trix import TRIX, TRIXConfig
-from anykg.models.store import load_model, read_description, save_description, save_weights
+from anykg.models.store import load_model, save_description, save_weights
 
 
 def saved(folder: Path, seed: int, config: TRIXConfig) -> Path:

@@ -7,17 +7,9 @@ import pytest
 import torch
 
 from anykg.errors import CheckpointError
+from anykg.models.folders import MODEL_FILE, WEIGHTS_FILE, read_description
 from anykg.models.isdea.isdea import ISDEA, ISDEAConfig
-from anykg.models.store import (
-    MODEL_FILE,
-    WEIGHTS_FILE,
-    load_model,
-    load_tensors,
-    read_description,
-    save_description,
-    save_tensors,
-    save_weights,
-)
+from anykg.models.store import load_model, load_tensors, save_description, save_tensors, save_weights
 
 
 def saved(folder: Path, model: ISDEA) -> Path:

@@ -16,9 +16,10 @@ from anykg.errors import CheckpointError
 from anykg.evaluation.reading import best_answers
 from anykg.evaluation.symmetry import verify
 from anykg.models import rulebook
+from anykg.models.folders import folder_of
 from anykg.models.mixture import Component, Mixture, MixtureConfig
 from anykg.models.rulebook import Rulebook, RulebookConfig
-from anykg.models.store import folder_of, load_model
+from anykg.models.store import load_model
 from anykg.rules.kept import kept_rules
 from graphs import random_graph
 

@@ -59,7 +59,7 @@ def test_parallel_relations_take_turns_for_an_edge_of_the_tree():
 
 
 def test_a_tree_cannot_be_split_and_a_share_is_a_share():
-    with pytest.raises(DataError, match="None of the 2 triplets"):
+    with pytest.raises(DataError, match="None of the 2 facts"):
         resplit(_graph([(0, 0, 1), (1, 0, 2)], 3, 1), 0.25, 0, 0)
     with pytest.raises(ConfigError, match="between 0 and 1"):
         resplit(_random_graph(0), 1.0, 0, 0)

@@ -1,6 +1,7 @@
 """Estimate how plausible the known facts of a graph are, each judged by the others.
 
-The facts are hidden in folds. On the rest of the graph ComplEx is fitted, rules are mined and the schema is computed;
+The facts are hidden in folds, those between the same two entities in different ones, so that a fact is judged with its
+inverse and duplicates known. On the rest of the graph ComplEx is fitted, rules are mined and the schema is computed;
 each gives features of how well it predicts a hidden fact, from either end, compared with other entities of the same
 kind. Small networks turn the features into the odds that a fact is right: they are trained to distinguish hidden facts
 from the same facts with one end redrawn among entities of the same kind, so no labels are needed. A fold is judged by
@@ -61,6 +62,11 @@ class Effort(NamedTuple):
     epochs: int = 1000
     """Maximum number of epochs of ComplEx."""
 
+    @property
+    def milliseconds(self) -> int:
+        """The time per fold; 0 if it is not limited."""
+        return round(1000 * ((self.complex_seconds or 0) + (self.rules_seconds or 0)))
+
 
 @dataclass(frozen=True, eq=False)
 class Plausibility:
@@ -115,12 +121,13 @@ def plausibility(
 ) -> Plausibility:
     """Judge every fact of a graph by the others, hiding the facts in `folds` parts.
 
-    Finished folds are cached until all are done, then the result, which `again` ignores.
+    Finished folds are cached until all are done, then the result. It serves later calls with as much effort or less,
+    whoever makes them (the command line, Python, or a job of the web page), unless `again`.
     """
     steps = folds * STEPS + 1
     subject, common = Subject(graph), _Folds(folds, effort, seed)
     kept = _kept(graph, common)
-    stored = None if again else kept.load(0)
+    stored = None if again else _found_before(kept, effort)
     if stored is not None:
         progress(steps, steps)
         return Plausibility(**stored)
@@ -139,28 +146,49 @@ def plausibility(
     }
     back = np.argsort(whole["rows"])
     found = {"log_odds": log_odds} | {name: whole[name][back] for name in ("ranks", "expected")}
-    kept.save(0, found)
+    kept.save(effort.milliseconds, found)
     store.clear()
     progress(steps, steps)
     return Plausibility(**found)
 
 
 def is_kept(graph: KnowledgeGraph, *, folds: int, effort: Effort, seed: int = 0) -> bool:
-    """Whether the plausibility of all facts is cached."""
-    return bool(_kept(graph, _Folds(folds, effort, seed)).indices())
+    """Whether the plausibility of all facts is cached, found with at least this effort."""
+    return _found_before(_kept(graph, _Folds(folds, effort, seed)), effort) is not None
 
 
 def _kept(graph: KnowledgeGraph, common: _Folds) -> Store:
-    return Store("audited", graph.digest, common)
+    """What was found, by the milliseconds that a fold was given; 0 for a fixed number of passes."""
+    folds, effort, seed = common
+    passes = effort.epochs if effort.complex_seconds is None else None
+    return Store("audited", graph.digest, folds, effort.negatives, passes, seed)
+
+
+def _found_before(kept: Store, effort: Effort) -> Arrays | None:
+    """What was found with the most effort, if that is at least as much."""
+    most = max(kept.indices(), default=-1)
+    return kept.load(most) if most >= effort.milliseconds else None
 
 
 def fold_part(subject: Subject, common: _Folds, number: int) -> Arrays:
     """Hide a fold, fit to the rest, and compute the features of the fold."""
     graph, (folds, effort, seed) = subject.graph, common
-    rows = np.sort(generator(seed, "audit").permutation(len(graph))[number::folds])
+    rows = np.sort(hiding_order(graph, seed)[number::folds])
     models = _fitted(graph, rows, effort, seed, subject.progress)
     kinds = graph.derive(entity_kinds)
     return _figures_of_fold(graph, kinds, models, rows, effort, generator(seed, "corrupt", number))._asdict()
+
+
+def hiding_order(graph: KnowledgeGraph, seed: int) -> np.ndarray:
+    """The facts [E] in random order, but those between the same two entities next to each other.
+
+    If every tenth is hidden, no fact is hidden together with its inverse or duplicate, which would speak for it.
+    """
+    ends = np.sort(graph.triplets[:, [HEAD, TAIL]], axis=1)
+    _, pairs = np.unique(ends, axis=0, return_inverse=True)
+    rng = generator(seed, "audit")
+    drawn = rng.permutation(len(graph))[pairs.reshape(-1)]
+    return np.lexsort((rng.permutation(len(graph)), drawn))
 
 
 def corrupted(

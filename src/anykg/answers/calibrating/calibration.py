@@ -301,8 +301,18 @@ def logistic(
     asked, group = np.unique(groups, return_inverse=True)
     group = group.reshape(-1)
 
+    # L-BFGS sees coordinates in which the curvature is about the same in all directions; otherwise it takes over a
+    # thousand steps where columns are nearly collinear.
+    curvature = max(float(target.mean()) * (1 - float(target.mean())), 1e-4) if len(target) else 1.0
+    root = np.linalg.cholesky(curvature * scaled.T @ scaled + RIDGE * np.eye(width))
+    sizes = np.stack([np.bincount(group, part, minlength=len(asked)) for part in (np.ones(len(group)), first)], 1)
+    steepness = np.sqrt(curvature * sizes + strength)  # [G, 2]
+
+    def unpacked(flat: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return np.linalg.solve(root.T, flat[:width]), flat[width:].reshape(len(asked), 2) / steepness
+
     def objective(flat: np.ndarray, chance: np.ndarray) -> tuple[float, np.ndarray]:
-        weights, effects = flat[:width], flat[width:].reshape(len(asked), 2)
+        weights, effects = unpacked(flat)
         total = scaled @ weights + effects[group, 0] + first * effects[group, 1]
         true = expit(total)
         unknown = np.maximum(1 - chance * true, 1e-12)
@@ -313,7 +323,8 @@ def logistic(
         d_effects[:, 0] += np.bincount(group, slope, minlength=len(asked))
         d_effects[:, 1] += np.bincount(group, slope * first, minlength=len(asked))
         penalty = (RIDGE * weights @ weights + strength * (effects**2).sum()) / 2
-        return float(loss + penalty), np.concatenate([d_weights, d_effects.ravel()])
+        gradient = np.concatenate([np.linalg.solve(root, d_weights), (d_effects / steepness).ravel()])
+        return float(loss + penalty), gradient
 
     from scipy.optimize import minimize
 
@@ -321,9 +332,10 @@ def logistic(
     # With chances below 1 the loss is not convex and is flat where answers are certain, so the fit with 1 comes first.
     for chance in (np.ones(len(columns)),) if told is None else (np.ones(len(columns)), told):
         found = minimize(objective, found, (chance,), jac=True, method="L-BFGS-B").x
+    weights, found_effects = unpacked(found)
     effects = np.zeros((count, 2))
-    effects[asked] = found[width:].reshape(len(asked), 2)
-    return found[:width] / scale, effects
+    effects[asked] = found_effects
+    return weights / scale, effects
 
 
 def _groups(

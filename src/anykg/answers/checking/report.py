@@ -45,6 +45,20 @@ class Part:
     measures: dict[str, Estimate]
 
 
+@dataclass(frozen=True)
+class Fitting:
+    """What fitting brings: metrics on the same facts, which are not those of the rest of a report.
+
+    They are hidden all at once, more than a check hides at a time, so both models find fewer of them.
+    """
+
+    minutes: float
+    before: Part
+    """Of the model as it is."""
+    after: Part
+    """Of one fitted to the graph without these facts."""
+
+
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Report(Result):
     """The results of a check."""
@@ -58,8 +72,8 @@ class Report(Result):
     """Hits@10 of random guesses."""
     floors: tuple[Part, ...]
     """Metrics of popularity and PageRank on the same facts."""
-    fitted: Part | None = None
-    """Metrics of a model fitted to the graph without the hidden facts, if requested."""
+    fitting: Fitting | None = None
+    """What fitting brings, if requested."""
     by_stratum: tuple[Part, ...]
     by_relation: tuple[Part, ...]
     """By relation, those with the most hidden facts first."""
@@ -84,10 +98,14 @@ class Report(Result):
         if unbeaten:
             kind = "baseline" if len(unbeaten) == 1 else "baselines"
             text += f" {self.model} does not beat the {kind} {' and '.join(unbeaten)}."
-        if self.fitted is not None:
+        if self.fitting is not None:
+            before, after = (
+                f"MRR {part.measures['mrr'].value:.2f} and Hits@10 {part.measures['hits@10'].value:.0%}"
+                for part in (self.fitting.before, self.fitting.after)
+            )
             text += (
-                f" {self.fitted.name.capitalize()}, MRR {self.fitted.measures['mrr'].value:.2f} and Hits@10 "
-                f"{self.fitted.measures['hits@10'].value:.0%} on the same hidden facts."
+                f" On {self.fitting.after.facts:,} facts that were hidden all at once, {self.model} has {before}; "
+                f"fitted for {self.fitting.minutes:g} min, {after}."
             )
         return text.strip()
 
@@ -147,7 +165,8 @@ class Report(Result):
         parts = [("all", self.overall)]
         parts += [("half-links", part) for part in self.by_stratum] + [("relation", part) for part in self.by_relation]
         parts += [("floor", part) for part in self.floors]
-        parts += [("fitted", self.fitted)] if self.fitted else []
+        if self.fitting:
+            parts += [("not fitted", self.fitting.before), ("fitted", self.fitting.after)]
         if self.not_given_away:
             parts.append(("not given away", self.not_given_away))
         return pl.DataFrame([{"group": group} | _row(part) for group, part in parts])
@@ -177,8 +196,11 @@ class Report(Result):
         for name in ("count", "MRR", "95% interval", "Hits@1", "Hits@10"):
             table.add_column(name, justify="right")
         table.add_row("all", *_cells(self.overall))
-        for part in (*self._others, *([self.fitted] if self.fitted else [])):
+        for part in self._others:
             table.add_row(f"  {part.name}", *_cells(part))
+        if self.fitting:
+            for part in (self.fitting.before, self.fitting.after):
+                table.add_row(part.name, *_cells(part))
         for part in self.by_stratum:
             table.add_row(f"half-links seen: {part.name}", *_cells(part))
         for part in self.by_relation[:relations]:

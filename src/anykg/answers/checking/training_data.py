@@ -9,7 +9,7 @@ from anykg.errors import InputError
 from anykg.graph.graph import KnowledgeGraph
 from anykg.graph.sketch import share_in
 from anykg.models.base import LinkPredictor
-from anykg.models.store import folder_of, read_description
+from anykg.models.folders import folder_of, read_description
 
 LARGE = 0.1
 """Share of the facts above which they count as part of the training data."""

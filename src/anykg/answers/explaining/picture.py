@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from anykg.answers.explaining.explanation import Explanation
 from anykg.atomic import atomic_path
 from anykg.errors import ConfigError
+
+if TYPE_CHECKING:
+    from anykg.answers.explaining.explanation import Explanation
 
 FORMATS = (".svg", ".png")
 LONGEST_NAME = 26

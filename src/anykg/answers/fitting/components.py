@@ -12,7 +12,7 @@ from anykg.evaluation.reading import LARGE
 from anykg.models.base import LinkPredictor
 from anykg.models.complex.complex import ComplEx
 from anykg.models.complex.restarts import Restarts, fit_again, fit_restarts, settings_for
-from anykg.models.floors import PageRank, Popularity
+from anykg.models.floors import Degree, PageRank, Popularity
 from anykg.models.rulebook import fit_rulebook
 from anykg.models.schema import SchemaModel
 from anykg.seeds import generator
@@ -47,6 +47,7 @@ def begin(run: Run) -> list[str]:
         "zero-shot": run.foundation,
         "schema": SchemaModel(),
         "popularity": Popularity(),
+        "degree": Degree(),
         "pagerank": PageRank(),
     }
     waiting = []

@@ -13,8 +13,9 @@ from anykg.models.base import LinkPredictor
 from anykg.models.complex.complex import ComplExConfig
 from anykg.models.complex.restarts import Restarts
 from anykg.models.complex.vectors import Vectors
+from anykg.models.folders import read_description
 from anykg.models.registry import MODELS
-from anykg.models.store import load_model, load_tensors, read_description, save_description, save_tensors, save_weights
+from anykg.models.store import load_model, load_tensors, save_description, save_tensors, save_weights
 
 FOLDER = ".unfinished-fit"
 """Folder inside that of the model, with a unique name because a new fit deletes it."""

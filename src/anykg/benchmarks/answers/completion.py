@@ -18,7 +18,8 @@ from anykg.graph.graph import COLUMNS, KnowledgeGraph
 from anykg.graph.schema import one_way_relations
 from anykg.io.catalog import load_task
 from anykg.models.base import LinkPredictor
-from anykg.models.store import DEFAULT_MODEL, load_model
+from anykg.models.folders import DEFAULT_MODEL
+from anykg.models.store import load_model
 
 COUNTS = (100, 1000)
 NAMES = (

@@ -18,7 +18,8 @@ from anykg.benchmarks.cells import Cell
 from anykg.graph.graph import KnowledgeGraph
 from anykg.io.catalog import load_task
 from anykg.models.base import LinkPredictor
-from anykg.models.store import FOUNDATION, load_model
+from anykg.models.folders import FOUNDATION
+from anykg.models.store import load_model
 from anykg.seeds import generator
 
 GRAPHS = {"EN-FR": 0.0}

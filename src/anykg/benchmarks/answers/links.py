@@ -25,8 +25,9 @@ from anykg.evaluation.ranks import Ties, rank
 from anykg.graph.graph import KnowledgeGraph
 from anykg.graph.task import Task
 from anykg.models.base import LinkPredictor
+from anykg.models.folders import FOUNDATION
 from anykg.models.mixture import Mixture
-from anykg.models.store import FOUNDATION, load_model
+from anykg.models.store import load_model
 from anykg.seeds import generator
 
 GRAPHS = (

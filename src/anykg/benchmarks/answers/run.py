@@ -19,7 +19,8 @@ from anykg.benchmarks.cells import Cell, read_cells, write_cells
 from anykg.benchmarks.runs import claimed
 from anykg.errors import ConfigError
 from anykg.io.catalog import load_task
-from anykg.models.store import FOUNDATION, digest_of, load_model
+from anykg.models.folders import FOUNDATION
+from anykg.models.store import digest_of, load_model
 from anykg.provenance import provenance
 
 NAME = "answers"

@@ -131,7 +131,7 @@ def test_rows_can_be_left_out_before_they_are_numbered(tmp_path):
 def test_empty_and_cut_files_are_refused(tmp_path, content):
     path = tmp_path / ("g.tsv.gz" if content.startswith(b"\x1f") else "g.tsv")
     path.write_bytes(content)
-    with pytest.raises(DataError, match=r"empty|cut short|expected a triplet"):
+    with pytest.raises(DataError, match=r"empty|cut short|expected a fact"):
         read_raw(path)
 
 

@@ -117,11 +117,11 @@ function Fit({ graph, jobs, start, reload, report }) {
   </section>`;
 }
 
-// Before a fit: the current model, baselines, and a fitted model on the same hidden facts if that was measured.
+// Before a fit: the current model and baselines; if that was measured, the model and a fitted one on other facts.
 function Expected({ report, measure }) {
   if (!report) return html`<p class="muted small">Run the check first to see how good the current answers are.</p>`;
   const rows = (group) => report.rows.filter((row) => row.group === group);
-  const bars = [...rows("floor").map((row) => [row.name, row.mrr]), ["now", report.summary.overall.mrr.value], ...rows("fitted").map((row) => [row.name, row.mrr])];
+  const bars = [...rows("floor").map((row) => [row.name, row.mrr]), ["now", report.summary.overall.mrr.value], ...[...rows("not fitted"), ...rows("fitted")].map((row) => [row.name, row.mrr])];
   return html`<div class="stack tight"><p class="muted small">Mean reciprocal rank of hidden facts; 1 is perfect.</p>
     <div class="versus">${bars.map(([name, value]) => html`<span>${name}</span><${Bar} value=${value} text=${value.toFixed(2)} />`)}
       ${!rows("fitted").length && html`<span class="muted">fitted</span><span class="row"><span class="muted small">not measured yet</span>
