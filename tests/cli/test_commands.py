@@ -85,7 +85,7 @@ def test_one_option_says_how_many_are_listed() -> None:
 @pytest.mark.parametrize("flag", ["--top", "-k"])
 def test_the_number_listed_is_taken(flag: str, facts: Path) -> None:
     said = call("rules", "apply", "(E1, R1, E2) => (E2, R1, E1)", facts, flag, "2", "--format", "tsv")
-    assert "The best 2 of 60 implied facts; --top sets how many." in said
+    assert "The best 2 of 60 implied facts; --top sets the number." in said
 
 
 def test_models_are_listed_with_their_settings() -> None:

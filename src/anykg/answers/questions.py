@@ -104,7 +104,7 @@ def asked_for(
     tail: Name | None,
     questions: Iterable[QuestionLike | Skipped] | QuestionLike | Path | str | None,
 ) -> list[Question | Fact | Skipped]:
-    """What is asked: the one question, or fact to score, that head, relation and tail make, or several questions."""
+    """The questions: one (or a fact to score) from head, relation and tail, or several."""
     given = (head, relation, tail)
     if questions is not None:
         if any(part is not None for part in given):

@@ -30,7 +30,7 @@ class GraphStatistics:
     observed_facts: int
     asked_facts: int
     average_degree: float
-    """2 (observed + asked) / entities."""
+    """2 (observed + test) / entities."""
     share_with_fact_back: float
     """Share of the facts whose tail has a fact of any relation back to the head; loops have none."""
     mutual_pairs: int

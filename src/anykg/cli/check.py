@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 EXAMPLES = """
 Measure how far to trust a model on your graph: hide some facts, ask for them, and report how many are found.
 
-Every entity keeps at least one fact. Popularity and PageRank predict the same facts as baselines; with --fit, so does
-a model that is fitted to the remaining facts. The check also calibrates the probabilities of `anykg predict
---calibrated`. With several models, it recommends one.
+Every entity keeps at least one fact. Popularity and PageRank predict the same facts as baselines. --fit also hides
+other facts, all at once, fits a model to the rest, and compares the two models on these facts. The check also
+calibrates the probabilities of `anykg predict --calibrated`. With several models, it recommends one.
 
 Answers are stored: checking the same graph again takes no time, and a graph that has changed by up to 5% of its facts
 reuses the answers about its earlier version, with a warning. --again repeats the check.

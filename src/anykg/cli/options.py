@@ -11,7 +11,7 @@ from anykg.cli.output import RowFormat, TextFormat
 
 
 def listed(help: str) -> Any:
-    """The option that says how many answers, facts, rules or relations are listed."""
+    """The option for the number of answers, facts, rules or relations that are listed."""
     return typer.Option("--top", "-k", help=help, min=1)
 
 

@@ -38,7 +38,7 @@ class Saved(NamedTuple):
 
 
 def saved_model(name_or_folder: Path | str) -> Saved | None:
-    """The saved model of a name, with or without rules; None for a kind of model, of which nothing is saved.
+    """The saved model of a name, with or without rules; None for a kind of model, which is not saved.
 
     Raises an `InputError` if there is none.
     """

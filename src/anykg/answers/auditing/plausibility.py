@@ -158,14 +158,14 @@ def is_kept(graph: KnowledgeGraph, *, folds: int, effort: Effort, seed: int = 0)
 
 
 def _kept(graph: KnowledgeGraph, common: _Folds) -> Store:
-    """What was found, by the milliseconds that a fold was given; 0 for a fixed number of passes."""
+    """The cached results by time limit per fold in milliseconds; 0 for a fixed number of passes."""
     folds, effort, seed = common
     passes = effort.epochs if effort.complex_seconds is None else None
     return Store("audited", graph.digest, folds, effort.negatives, passes, seed)
 
 
 def _found_before(kept: Store, effort: Effort) -> Arrays | None:
-    """What was found with the most effort, if that is at least as much."""
+    """The cached result of the largest effort, if it is at least as large."""
     most = max(kept.indices(), default=-1)
     return kept.load(most) if most >= effort.milliseconds else None
 
@@ -180,9 +180,9 @@ def fold_part(subject: Subject, common: _Folds, number: int) -> Arrays:
 
 
 def hiding_order(graph: KnowledgeGraph, seed: int) -> np.ndarray:
-    """The facts [E] in random order, but those between the same two entities next to each other.
+    """The facts [E] in random order, with those between the same two entities next to each other.
 
-    If every tenth is hidden, no fact is hidden together with its inverse or duplicate, which would speak for it.
+    If every tenth is hidden, no fact is hidden together with its inverse or duplicate, which supports it.
     """
     ends = np.sort(graph.triplets[:, [HEAD, TAIL]], axis=1)
     _, pairs = np.unique(ends, axis=0, return_inverse=True)

@@ -47,16 +47,16 @@ class Part:
 
 @dataclass(frozen=True)
 class Fitting:
-    """What fitting brings: metrics on the same facts, which are not those of the rest of a report.
+    """The effect of fitting: metrics of two models on the same facts, which are not those of the rest of a report.
 
     They are hidden all at once, more than a check hides at a time, so both models find fewer of them.
     """
 
     minutes: float
     before: Part
-    """Of the model as it is."""
+    """The model as it is."""
     after: Part
-    """Of one fitted to the graph without these facts."""
+    """A model fitted to the graph without these facts."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -73,7 +73,7 @@ class Report(Result):
     floors: tuple[Part, ...]
     """Metrics of popularity and PageRank on the same facts."""
     fitting: Fitting | None = None
-    """What fitting brings, if requested."""
+    """The effect of fitting, if requested."""
     by_stratum: tuple[Part, ...]
     by_relation: tuple[Part, ...]
     """By relation, those with the most hidden facts first."""
