@@ -18,7 +18,7 @@ from anykg.errors import InputError
 
 @contextmanager
 def atomic_path(path: Path | str) -> Iterator[Path]:
-    """Yield a temporary path in the folder of `path`; on success it is renamed to `path`, else removed."""
+    """Yield a temporary path in the folder of `path`; on success it is renamed to `path`, otherwise removed."""
     path = Path(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -42,11 +42,11 @@ def atomic_path(path: Path | str) -> Iterator[Path]:
 
 
 def write_text(path: Path | str, text: str) -> None:
-    """Write UTF-8 text, completely or not at all."""
+    """Write UTF-8 text atomically."""
     with atomic_path(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
 def write_json(path: Path | str, value: Mapping[str, Any]) -> None:
-    """Write an indented JSON object, completely or not at all."""
+    """Write an indented JSON object atomically."""
     write_text(path, json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n")

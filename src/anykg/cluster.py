@@ -1,10 +1,10 @@
 """Run tasks on the machines of a Ray cluster.
 
-Ray hands out tasks and starts one again whose worker was lost. A task is a function of a module and its arguments; it
-must give the same result when it runs twice. Files reach a machine once: by a path that the machine sees, or through
+Ray distributes tasks and restarts those whose worker was lost. A task is a module-level function and its arguments; it
+must give the same result when it runs twice. Each machine receives a file once: by a path that it can read, or through
 Ray's object store into a file of its own.
 
-Ray is imported when a cluster is used; it comes with `pip install 'anykg[cluster]'`.
+Ray is only imported when a cluster is used; install it with `pip install 'anykg[cluster]'`.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from anykg.atomic import atomic_path
 from anykg.errors import DataError, InputError, SettingError
 
 RETRIES = 5
-"""How often a task may lose its worker and is started again."""
+"""Number of times that a task is restarted after losing its worker."""
 BLOCK = 64 << 20
-"""Bytes of a file that are sent at once."""
+"""Size in bytes of the chunks in which a file is sent."""
 
 
 class Done(NamedTuple):
@@ -32,7 +32,7 @@ class Done(NamedTuple):
     arguments: tuple[Any, ...]
     result: Any
     lost: bool = False
-    """Whether its worker was lost more often than a task is started again; there is no result then."""
+    """Whether its worker was lost too often to restart it; there is no result then."""
 
 
 class Cluster:
@@ -41,7 +41,7 @@ class Cluster:
     Args:
         address: "auto", HOST:PORT, or "local" for all cores of this machine. If this process is connected to Ray
             already, that connection is used.
-        threads: Threads of a task, and CPUs that Ray sets aside for it.
+        threads: Number of threads of a task, and of CPUs that Ray reserves for it.
     """
 
     def __init__(self, address: str, threads: int = 1) -> None:
@@ -69,7 +69,7 @@ class Cluster:
             self.ray.shutdown()
 
     def put(self, value: Any) -> Any:
-        """Put a value into the object store; given as an argument, a task receives the value."""
+        """Put a value into the object store; a task that gets the reference as an argument receives the value."""
         return self.ray.put(value)
 
     def completed(
@@ -82,7 +82,8 @@ class Cluster:
     ) -> Iterator[Done]:
         """Call function(*task) for every task on the cluster; yields them as they end.
 
-        Tasks are drawn when they can run, with `queued` more waiting at the workers, and none while `hold()` is true.
+        Tasks are taken from the iterator when they can run, with `queued` more waiting at the workers, and none while
+        `hold()` is true.
         """
         remote = self.ray.remote(max_retries=RETRIES, num_cpus=self.threads)(function)
         waiting = iter(tasks)
@@ -114,9 +115,9 @@ class Cluster:
         """Make a file available on every machine.
 
         Args:
-            path: The file, seen from here.
-            name: What it is called on machines that do not see it; equal names have equal contents.
-            usable: A function of a module that says whether the file at a path is the right one.
+            path: The file on this machine.
+            name: Its name on machines that cannot read the path; equal names have equal contents.
+            usable: A module-level function that tests whether the file at a path is the right one.
         """
         path = path.resolve()
         shared = SharedFile(str(path), name, usable)
@@ -143,7 +144,7 @@ class SharedFile:
     name: str
     usable: Callable[[Path], bool]
     blocks: list[Any] = field(default_factory=list)
-    """References to its content in the object store, if a machine does not see the path."""
+    """References to its content in the object store, if a machine cannot read the path."""
     checksum: str = ""
 
     def here(self) -> Path:
@@ -152,7 +153,7 @@ class SharedFile:
         if path is not None:
             return path
         if not self.blocks:
-            raise DataError(f"{self.path}: this machine of the cluster does not see the file; run the command again.")
+            raise DataError(f"{self.path}: this machine of the cluster cannot read the file; run the command again.")
         from filelock import FileLock
 
         own = self._own()
@@ -183,9 +184,10 @@ class SharedFile:
 
 @contextmanager
 def connected(cluster: Cluster | str | None, threads: int | None = None) -> Iterator[Cluster | None]:
-    """A connection to the cluster at an address, closed in the end; a connection that is open stays open.
+    """A connection to the cluster at an address, closed at the end; an existing connection stays open.
 
-    Without `threads`, a task uses as many as torch uses here: with another number, sums are rounded differently.
+    Without `threads`, a task uses as many as torch does on this machine, because sums are rounded differently with
+    another number.
     """
     if cluster is None or isinstance(cluster, Cluster):
         yield cluster

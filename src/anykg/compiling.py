@@ -1,8 +1,8 @@
 """Tell the user when numba compiles kernels, which happens once per installation.
 
-numba is imported by the modules with kernels only. `announce` does not import it: it waits until something else does.
-Kernels that were compiled before are loaded from numba's cache: `__pycache__` beside the source or, where that cannot
-be written, the user's cache (or NUMBA_CACHE_DIR). `announce` also makes loading them faster.
+numba is only imported by the modules with kernels. `announce` does not import it, but waits until something else does.
+Compiled kernels are loaded from numba's cache: `__pycache__` next to the source or, if that is not writable, the user's
+cache (or NUMBA_CACHE_DIR). `announce` also makes loading them faster.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Compiled:
 
 
 def announce(tell: Callable[[str], None]) -> Compiled:
-    """Tell when kernels of a package are compiled for the first time, with about how long it takes.
+    """Announce when kernels of a package are compiled for the first time, with an estimate of the time.
 
     For the command line: it changes how numba loads all kernels of this process.
     """
@@ -86,10 +86,10 @@ def _listen(compiled: Compiled) -> None:
 
 
 def _load_without_compiler() -> None:
-    """Load cached kernels without preparing numba's compiler, which takes 0.3 s: it imports scipy and all of numba.
+    """Load cached kernels without preparing numba's compiler, which takes 0.3 s to import scipy and all of numba.
 
-    numba prepares its compiler, again, whenever it compiles. What cached code needs is the runtime that allocates
-    arrays. In a version of numba without the names used here nothing changes.
+    numba still prepares its compiler whenever it compiles. Cached code only needs the runtime that allocates arrays.
+    This has no effect in versions of numba without the names used here.
     """
     try:
         from numba.core.caching import Cache
@@ -116,7 +116,7 @@ class _AfterImport(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Find the module as usual, and have it run `then` when it has been executed."""
+        """Find the module as usual, and make it call `then` after its execution."""
         if fullname != self.name:
             return None
         sys.meta_path.remove(self)

@@ -1,7 +1,7 @@
 """Errors that users see, and the exit codes of the command line.
 
-An `InputError` is caused by what the user gave and exits with code 2; any other exception is a bug and exits with 1.
-Its message says where, what was expected, what was found, and what to do.
+An `InputError` is caused by the user's input and exits with code 2; any other exception is a bug and exits with 1. Its
+message says where, what was expected, what was found, and what to do.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Interrupted(Exception):
 
 
 class DataError(InputError):
-    """A file or table cannot be read as a graph, or the graph lacks what was asked for."""
+    """A file or table cannot be read as a graph, or the graph lacks the requested data."""
 
 
 class ConfigError(InputError):
@@ -40,7 +40,7 @@ class SettingError(ConfigError):
         super().__init__(self._text(str))
 
     def as_option(self) -> str:
-        """The message in the words of the command line."""
+        """The message with command-line options instead of Python arguments."""
         return self._text(lambda name: f"--{name.replace('_', '-')}")
 
     def _text(self, shown: Callable[[str], str]) -> str:
@@ -52,13 +52,13 @@ class SettingError(ConfigError):
 
 
 class CheckpointError(InputError):
-    """A saved model is missing, damaged or of another kind."""
+    """A saved model is missing, damaged or of a different type."""
 
 
 class UnknownName(InputError):
     """A name that does not exist, with the closest ones that do; `others` counts further unknown names.
 
-    `where` says where it was given, such as the line of a file; `note` is a further sentence.
+    `where` is where it was given, such as the line of a file; `note` is an additional sentence.
     """
 
     def __init__(
@@ -84,11 +84,11 @@ class UnknownName(InputError):
 
 
 ALIKE = 0.65
-"""How similar a suggested name is at least, from 0 to 1."""
+"""Minimum similarity of a suggested name, from 0 to 1."""
 
 
 def nearest(name: str, names: Iterable[str], count: int = 3) -> list[str]:
-    """Return the names most like `name`, ignoring case."""
+    """Return the names most similar to `name`, ignoring case."""
     by_folded: dict[str, str] = {}
     for known in names:
         by_folded.setdefault(known.casefold(), known)

@@ -1,6 +1,6 @@
 """Code from other packages: entry points, optional extras, and objects named `module:attribute`.
 
-Entry points come from installed packages. The working directory is not searched, so that a file beside the data is
+Entry points come from installed packages. The working directory is not searched, so that a file next to the data is
 never imported by accident; `search_working_directory` (`--trust` on the command line) adds it.
 """
 
@@ -34,7 +34,7 @@ def load_entry_point(point: EntryPoint) -> Any:
 
 
 def search_working_directory() -> None:
-    """Let modules be imported from the working directory too, after everything installed."""
+    """Allow importing modules from the working directory, after all installed ones."""
     if str(Path.cwd()) not in sys.path:
         sys.path.append(str(Path.cwd()))
 
@@ -46,13 +46,13 @@ def import_object(path: str) -> Any:
         return getattr(import_module(module_name), attribute)
     except (ImportError, AttributeError, ValueError, TypeError) as error:
         raise ConfigError(
-            f"Cannot import {path!r} ({error}); expected MODULE:NAME of an installed package, or of the working "
+            f"Cannot import {path!r} ({error}); expected MODULE:NAME from an installed package, or of the working "
             "directory if it is trusted (trust=True)."
         ) from error
 
 
 def import_extra(module: str, extra: str, purpose: str) -> Any:
-    """Import a module of an optional extra, or say what needs it and how to install it."""
+    """Import a module of an optional extra; raises an error that says what needs it and how to install it."""
     try:
         return import_module(module)
     except ImportError as error:

@@ -20,5 +20,5 @@ def ignore(done: int, total: int) -> None:
 
 
 def after(progress: Progress, before: int, total: int) -> Progress:
-    """A callback for one part of the work: `before` units are done already, of `total` in all."""
+    """A callback for one part of the work, with `before` of `total` units already done."""
     return lambda done, _: progress(before + done, total)

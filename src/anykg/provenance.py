@@ -12,7 +12,7 @@ PACKAGES = ("anykg", "torch", "numpy", "numba", "torch-geometric")
 
 
 def provenance() -> dict[str, str]:
-    """Versions of the libraries that compute, and the commit of the source tree (`-dirty` if it was changed since)."""
+    """Versions of the numerical libraries, and the commit of the source tree (`-dirty` if it was changed since)."""
     versions = {"python": platform.python_version()}
     for name in PACKAGES:
         try:
@@ -23,7 +23,7 @@ def provenance() -> dict[str, str]:
 
 
 def commit() -> str:
-    """The commit of the source tree this package runs from, or "unknown" for an installed one."""
+    """The commit of the source tree that this package runs from, or "unknown" for an installed package."""
     here = Path(__file__)
     git = ["git", "-C", str(here.parent)]
     describe = ["describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
@@ -36,7 +36,7 @@ def commit() -> str:
 
 
 def source_digest() -> str:
-    """A hash of the source files of this package, by name, size and time: other code may compute other results."""
+    """A hash of the source files of this package, by name, size and time: other code may give other results."""
     root = Path(__file__).parent
     files = sorted((str(file.relative_to(root)), file.stat()) for file in root.rglob("*.py"))
     stated = [(name, status.st_size, status.st_mtime_ns) for name, status in files]

@@ -1,7 +1,7 @@
-"""Randomness as an argument: a seed and the names of what is drawn make a generator.
+"""Randomness as an argument: a seed and the names of a purpose make a generator.
 
-Generators of different names are independent, and none depends on what was drawn before it, so an interrupted run
-resumes with the same numbers.
+Generators with different names are independent of each other and of earlier draws, so an interrupted run resumes with
+the same numbers.
 
 >>> int(generator(0, "negatives", 3).integers(100)) == int(generator(0, "negatives", 3).integers(100))
 True

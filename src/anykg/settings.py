@@ -18,7 +18,7 @@ S = TypeVar("S")
 
 
 class Setting(NamedTuple):
-    """A field as the user sees it."""
+    """A field as shown to the user."""
 
     name: str
     kind: str

@@ -10,8 +10,8 @@ A kernel for `threads.spread` gets a counter first and takes its tasks from it:
                 break
             out[task] = values[task] ** 2
 
-On a busy machine a thread may wait for a processor at any time. The others then do its share of the work, so that a
-loop waits for one task of it at most.
+On a busy machine, a thread may have to wait for a processor at any time. The others then do its share of the work, so
+that a loop waits for at most one of its tasks.
 """
 
 from __future__ import annotations

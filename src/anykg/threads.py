@@ -1,6 +1,6 @@
-"""How many threads torch, compiled kernels and scipy's BLAS use, and the threads that kernels run on.
+"""The number of threads of torch, compiled kernels and scipy's BLAS, and the threads that run kernels.
 
-This is the only module that changes it.
+This is the only module that changes these numbers.
 
 >>> import torch
 >>> before = torch.get_num_threads()
@@ -26,10 +26,10 @@ _KERNEL_THREADS: ContextVar[int | None] = ContextVar("kernel threads", default=N
 
 
 def wait_briefly() -> None:
-    """Make torch's threads spin for microseconds only while they wait for each other; no effect once torch is loaded.
+    """Make torch's threads spin only for microseconds while they wait for each other; no effect once torch is loaded.
 
-    By default they spin for milliseconds. If another program needs a processor, the thread they wait for may be the one
-    they keep from running. Not to spin at all would make short operations half as fast on an idle machine.
+    By default they spin for milliseconds. If another program needs a processor, they may keep the very thread they are
+    waiting for from running. Disabling spinning altogether would make short operations half as fast on an idle machine.
     """
     if "torch" not in sys.modules and "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", "2000")
@@ -75,10 +75,10 @@ os.register_at_fork(after_in_child=_pool.cache_clear)  # a child has none of its
 
 @contextmanager
 def threads(*, torch: int | None = None, kernels: int | None = None, blas: int | None = None) -> Iterator[None]:
-    """Set numbers of threads and restore what was there before; None leaves a library alone.
+    """Set numbers of threads and restore the previous ones at the end; None leaves a library unchanged.
 
-    `kernels` is what `spread` uses. `blas` is the BLAS library that comes with scipy, which compiled `np.dot` calls;
-    torch and numpy have their own.
+    `kernels` is the number used by `spread`. `blas` is for the BLAS library bundled with scipy, which compiled `np.dot`
+    calls; torch and numpy have their own.
     """
     restore: list[tuple[Any, Any]] = []
     try:

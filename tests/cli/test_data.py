@@ -113,8 +113,8 @@ def test_errors_are_left_to_the_caller(run, tmp_path):
 
 def test_fetch_checks_what_is_there(run, data_dir):
     text = run("fetch", "umls", "EN-FR", "--data-dir", data_dir)
-    assert "umls: all 3 files were there (verified)" in text
-    assert "EN-FR: all 8 files were there (verified)" in text
+    assert "umls: all 3 files already present (verified)" in text
+    assert "EN-FR: all 8 files already present (verified)" in text
 
 
 def test_fetch_downloads_then_stats_read_it(run, tmp_path, monkeypatch):
@@ -147,7 +147,7 @@ def test_fetch_says_what_is_not_verified(run, tmp_path):
 def test_stats_as_json_says_how_the_file_was_parsed(run, facts):
     read = json.loads(run("stats", facts, "--format", "json", "--drop", "knows"))["read"]
     assert (read["format"], read["separator"], read["columns"]) == ("delimited", "comma", "hrt")
-    assert read["left_out"] == {"facts of relations that were not asked for": 1}
+    assert read["left_out"] == {"facts of relations that were not selected": 1}
 
 
 def test_formats_are_listed(run):

@@ -21,4 +21,4 @@ def test_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ranks = [float(line.split()[-1]) for line in rows]
     assert [rank == 1 for rank in ranks] == ["wrong: " not in line for line in rows]
     assert sum(rank == 1 for rank in ranks) >= 3
-    assert "the model reads structure alone" in printed
+    assert "the model only uses structure" in printed

@@ -57,7 +57,7 @@ def test_quiet_leaves_results_and_errors(facts: Path, tmp_path: Path) -> None:
     ask = ("predict", facts, "--queries", questions, "--model", "random", "-k", "1", "--format", "json")
     loud, quiet = run(*ask), run(*ask, "--quiet")
     assert "line 2: There is no entity named 'nobody'" in loud.stderr
-    assert "1 of 3 questions could not be asked" in loud.stderr
+    assert "1 of 3 questions could not be answered" in loud.stderr
     assert quiet.stderr == ""
     assert quiet.stdout == loud.stdout
     assert [part["line"] for part in json.loads(quiet.stdout)["summary"]["skipped"]] == [2]

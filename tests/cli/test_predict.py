@@ -39,7 +39,7 @@ def test_formats(tmp_path: Path) -> None:
     assert pl.read_parquet(tmp_path / "a.parquet")["tail"].to_list() == [row["tail"] for row in rows]
     assert json.loads((tmp_path / "a.json").read_text())["rows"] == rows
     assert "give --out" in errors(*ASK, "--format", "parquet")
-    assert "for the screen" in errors(*ASK, "--format", "table", "--out", tmp_path / "b.tsv")
+    assert "cannot be written to a file" in errors(*ASK, "--format", "table", "--out", tmp_path / "b.tsv")
     assert ".parquet" in errors(*ASK, "--out", tmp_path / "b.xyz")
 
 

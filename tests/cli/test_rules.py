@@ -85,7 +85,7 @@ def test_names_of_relations_are_not_taken_for_variables(facts: Path, clause: str
 
 def test_names_of_entities_are_warned_of(facts: Path) -> None:
     found = apply_rules("(m1, 'wed', y) => (y, 'wed', m1)", facts)
-    assert found.warnings == ("m1 is a variable in the clause, it does not stand for the entity of that name.",)
+    assert found.warnings == ("m1 is a variable in the clause and does not refer to the entity of that name.",)
     assert not apply_rules("(x, 'wed', y) => (y, 'wed', x)", facts).warnings
 
 
@@ -104,14 +104,14 @@ def test_what_is_left_out_is_said(facts: Path, tmp_path: Path) -> None:
     text = "(E1, C2, E3) & (E2, C2, E3) => (E1, C1, E2)"
     total = apply_rules(text, facts).total
     assert total > 20
-    assert f"The best 20 of {total} implied facts; --top sets how many." in call("rules", "apply", text, facts)
+    assert f"The best 20 of {total} implied facts; --top sets the number." in call("rules", "apply", text, facts)
     assert "The best" not in call("rules", "apply", text, facts, "-k", total)
     out = tmp_path / "new.csv"
     assert f"Wrote {total} rows" in call("rules", "apply", text, facts, "--out", out)
     assert len(out.read_text().splitlines()) == total + 1
     limited = CliRunner().invoke(app, ["rules", "apply", text, str(facts), "--out", str(out), "-k", "3"])
     assert "Wrote 3 rows" in limited.stdout
-    assert f"The best 3 of {total} implied facts; --top sets how many." in limited.stderr
+    assert f"The best 3 of {total} implied facts; --top sets the number." in limited.stderr
 
 
 def test_json_is_what_the_file_holds(facts: Path, tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ def test_it_is_short_and_keeps_the_contract() -> None:
 def test_it_is_listed_and_verified() -> None:
     assert "anykg-toy-model" in call("models")
     assert "Hidden units." in call("models", "toy")
-    assert "It holds." in call("verify", "toy")
+    assert "The symmetry holds." in call("verify", "toy")
 
 
 def test_it_is_trained_and_evaluated(trained: Path) -> None:

@@ -108,7 +108,7 @@ def test_accepted_decisions_become_facts(movies: str) -> None:
         written = write_back(decisions, movies, origin=origin)
     assert (written.rows, written.skipped) == (
         1,
-        {"rows that were not accepted": 1, "rows of nodes that are not there": 1},
+        {"rows that were not accepted": 1, "rows with nodes that do not exist": 1},
     )
     assert facts_of(movies) == FACTS | {("Carrie", "DIRECTED", "Matrix")}
 

@@ -116,7 +116,7 @@ def test_a_database_that_is_not_there(tmp_path: Path) -> None:
         read_graph(f"sqlite:///{tmp_path}/nowhere.db")
     with pytest.raises(DataError, match="expected an address of http"):
         read_graph("mysql://localhost/kg")
-    with pytest.raises(ConfigError, match="a query is for a database"):
+    with pytest.raises(ConfigError, match="a query only applies to databases"):
         (tmp_path / "facts.tsv").write_text("a\tr\tb\n")
         read_graph(tmp_path / "facts.tsv", query="SELECT 1")
 

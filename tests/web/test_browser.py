@@ -120,17 +120,17 @@ def test_ask_explain_and_go_back(page: Any, server: Running, prepared: None) -> 
     assert re.search(r"\d%", page.locator(".answer .value").first.inner_text())
     page.get_by_role("link", name="Why African Group?").click()
     page.get_by_role("heading", name="Why Kenya").wait_for()
-    page.get_by_text("it was hidden to explain it").wait_for()
-    other = page.locator("section", has=page.get_by_role("heading", name=re.compile("And not|prefers")))
+    page.get_by_text("hidden for this explanation").wait_for()
+    other = page.locator("section", has=page.get_by_role("heading", name=re.compile("Why not|prefers")))
     assert re.search(r"Without one of these facts the lead is", other.inner_text())
     assert other.locator("li.reason").count() > 0
     page.locator(".drawing svg .node").first.wait_for()
     assert page.locator(".drawing .edge.asked").count() > 0
-    page.get_by_label("Only through").select_option(index=1)
+    page.get_by_label("Only paths through").select_option(index=1)
     until(page, "document.querySelectorAll('.drawing .dim').length > 0")
     assert "via=" in page.url
     page.get_by_role("button", name="Show all").click()
-    page.get_by_label("Only along").select_option(index=1)
+    page.get_by_label("Only paths of shape").select_option(index=1)
     until(page, "document.querySelectorAll('.drawing .dim').length > 0")
     assert "shape=" in page.url
     assert "via=" not in page.url
@@ -224,9 +224,9 @@ def test_review_by_keyboard_with_undo(page: Any, server: Running, prepared: None
     until(page, "text => document.querySelector('.candidate h2').innerText !== text", second)
     page.keyboard.press("u")
     until(page, "text => document.querySelector('.candidate h2').innerText === text", second)
-    page.get_by_text("1 of 12 decided").wait_for()
+    page.get_by_text("1 of 12 reviewed").wait_for()
     page.reload()
-    page.get_by_text("1 of 12 decided").wait_for()
+    page.get_by_text("1 of 12 reviewed").wait_for()
     decisions = next((server.data / "decisions").glob("atlas-*.jsonl"))
     lines = [json.loads(line) for line in decisions.read_text().splitlines()]
     assert [line["verdict"] for line in lines] == ["accept", "reject", "undo"]
@@ -243,13 +243,13 @@ def test_an_audit_is_reviewed(page: Any, server: Running) -> None:
     page.goto(f"{server.root}/?{urlencode({'g': 'people', 'view': 'review', 'source': 'audit'})}")
     page.get_by_label("How many").select_option("50")
     page.get_by_label("Minutes").select_option("0.2")
-    page.get_by_role("button", name="Look for doubtful facts").click()
+    page.get_by_role("button", name="Find doubtful facts").click()
     page.get_by_role("progressbar", name="Auditing known facts").wait_for()
     page.reload()  # the job goes on
-    page.get_by_text(re.compile("^0 of [1-9][0-9]* decided")).wait_for()
+    page.get_by_text(re.compile("^0 of [1-9][0-9]* reviewed")).wait_for()
     assert page.locator(".candidate p").first.inner_text(), "a doubtful fact comes with its reason"
     page.get_by_role("button", name="Wrong").click()
-    page.get_by_text(re.compile("^1 of [0-9]+ decided")).wait_for()
+    page.get_by_text(re.compile("^1 of [0-9]+ reviewed")).wait_for()
     page.get_by_text("0 correct, 1 wrong").wait_for()
     with page.expect_download() as download:
         page.get_by_role("link", name="Download (1)").click()

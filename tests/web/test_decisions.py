@@ -76,7 +76,7 @@ def test_a_tab_that_has_not_seen_the_other_is_told(tmp_path: Path) -> None:
     assert one.triples("reject") == {("a", "likes", "b")}
     one.add(decision("4", "undo"), replaces="3")
     one.add(decision("5", "undo"), replaces="1")
-    with pytest.raises(Conflict, match="taken back"):
+    with pytest.raises(Conflict, match="undone"):
         other.add(decision("6", "accept"), replaces="3")
 
 

@@ -29,7 +29,7 @@ def test_nquads_are_parsed_and_say_where_they_come_from() -> None:
 def test_quickstatements_name_the_heuristic() -> None:
     lines = export(MADE, "quickstatements").content.decode().splitlines()
     assert lines[0].startswith("Q142\tP36\tQ90\tS887\tQ11660")
-    with pytest.raises(InputError, match="not of Wikidata"):
+    with pytest.raises(InputError, match="not from Wikidata"):
         export([Decision("1", "a", "b", "c", "accept", time="2026-01-01")], "quickstatements")
 
 

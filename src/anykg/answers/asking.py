@@ -37,7 +37,7 @@ def ask_many(
     cluster: Cluster | None = None,
     progress: Progress = ignore,
 ) -> Best:
-    """As `best_answers` of the subject, without the facts at rows `hidden`, with slices of the questions as parts."""
+    """Like `best_answers` of the subject, without the facts at rows `hidden`, with slices of the questions as parts."""
     distinct = deduplicate(questions)
     order = asking_order(distinct.questions)
     if budget_of(subject.graph, subject.budget, subject.model) is not None:  # group by entity, which share what is read
@@ -73,6 +73,6 @@ def best_part(subject: Subject, asked: Asked, questions: np.ndarray) -> Arrays:
 
 
 def asking_order(questions: np.ndarray) -> np.ndarray:
-    """The order [Q] in which questions are scored: by what is asked for, then by relation."""
+    """The order [Q] in which questions are scored: by the column to predict, then by relation."""
     column = np.array([1, 2, 0])[np.argmin(questions, axis=1)]  # TAIL, HEAD, RELATION
     return np.lexsort((questions[:, TAIL], questions[:, HEAD], questions[:, RELATION], column))

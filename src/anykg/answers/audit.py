@@ -1,9 +1,9 @@
 """Find known facts that the rest of the graph contradicts.
 
-Every fact is hidden once and judged by the others (`answers.auditing.plausibility`). Those below a plausibility are
-listed, the least plausible first, each with a reason: a property of the relation that the fact violates
+Every fact is hidden once and judged by the others (`answers.auditing.plausibility`). Facts below a plausibility
+threshold are listed, least plausible first, each with a reason: a property of the relation that the fact violates
 (`graph.schema`), an entity of an unusual kind, or the answer that was expected instead, with the rule of the graph that
-speaks most for it.
+supports it most.
 """
 
 from __future__ import annotations
@@ -41,24 +41,24 @@ if TYPE_CHECKING:
 
 FOLDS = 10
 FITTING, MINING = 0.5, 0.12
-"""Shares of the time for ComplEx and for rules; scoring takes the rest."""
+"""Shares of the time for ComplEx and for rules; the rest is for scoring."""
 NEGATIVES = 30_000
-"""Facts that are corrupted, twice each, to learn plausibility from."""
+"""Number of facts that are corrupted, twice each, to learn plausibility from."""
 RARE_KIND = 0.05
-"""Share of the entities at an end below which a kind is unusual there."""
+"""A kind is unusual at an end if it has less than this share of the entities there."""
 FAR_DOWN = 10
-"""Rank beyond which an answer is unexpected, if there is another reason too."""
+"""Rank beyond which an answer is unexpected, if there is another reason as well."""
 DOUBTFUL = 0.5
 """Plausibility below which a fact is listed by default."""
 LISTED, FEW, MOST = 0.02, 10, 100
-"""By default this share of the facts is listed, within these bounds."""
+"""Share of the facts that is listed by default, within these bounds."""
 RULES = 10
-"""Rules that are looked at for a reason."""
+"""Number of rules that are considered for a reason."""
 SMALL = 50_000
-"""Facts of a graph in which rules of three steps are found in a moment; otherwise they have two."""
+"""Graphs of up to this many facts use rules of three steps, which are found quickly there; larger ones use two."""
 FEWEST_PAIRS, LEAST_SHARE, TIMES = 4, 0.1, 2.0
-"""A rule is a reason from this many pairs and this share of agreeing ones on, and if that share is so many times that
-of any rule for the fact itself."""
+"""Minimum number of pairs and share of agreeing pairs for a rule to be a reason, and the minimum ratio of that share to
+that of any rule for the fact itself."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -72,24 +72,25 @@ class Audit(Result):
     below: float = DOUBTFUL
     """Facts of at least this plausibility are not listed."""
     doubtful: int = 0
-    """How many facts are below."""
+    """Number of facts below this plausibility."""
     considered: int = 0
-    """How many facts could be listed: all that can be judged, or those of some relations."""
+    """Number of facts that could be listed: all that can be judged, or those of the given relations."""
     alone: int = 0
-    """How many facts are the only one of an entity: without them nothing is known of it, so they are not listed."""
+    """Number of facts that are the only fact of an entity; without them nothing is known about it, so they are not
+    listed."""
 
     def to_polars(self) -> pl.DataFrame:
         """Return head, relation, tail, plausibility, tail_rank, head_rank, expected_tail, expected_head, reason."""
         return self.frame
 
     def summary(self) -> dict[str, Any]:
-        """Return how many facts were judged, and how many of them are below which plausibility."""
+        """Return the number of facts judged, and the number below the plausibility threshold."""
         judged = {"judged": self.considered, "not_judged": self.alone, "max_plausibility": self.below}
         return judged | {"doubtful": self.doubtful, "seconds": self.seconds}
 
     @property
     def sentence(self) -> str:
-        """How many facts are doubtful, and how many of them are listed."""
+        """The number of doubtful facts, and how many of them are listed."""
         are = "is" if self.doubtful == 1 else "are"
         text = f"{self.doubtful:,} of {self.considered:,} facts {are} less plausible than {self.below:g}"
         if len(self.frame) < self.doubtful:
@@ -100,11 +101,11 @@ class Audit(Result):
         if not self.alone:
             return f"{text}."
         if self.alone == 1:
-            return f"{text}. 1 more is the only fact of an entity, so there is nothing to judge it by."
-        return f"{text}. {self.alone:,} more are the only fact of an entity, so there is nothing to judge them by."
+            return f"{text}. 1 more is the only fact of an entity, so it cannot be judged."
+        return f"{text}. {self.alone:,} more are the only fact of an entity, so they cannot be judged."
 
     def renderables(self) -> list[RenderableType]:
-        """Return a table of the facts and the reasons, and how many facts are doubtful."""
+        """Return a table of the facts and the reasons, and the number of doubtful facts."""
         from rich.text import Text
 
         shown = self.frame.select("plausibility", "head", "relation", "tail", "reason").head(SHOWN_ROWS)
@@ -131,19 +132,19 @@ def audit(
 
     Args:
         graph: A graph, file, dataset name, DataFrame, NetworkX graph or list of triples.
-        count: Number of facts, at most; by default a fiftieth of them, at least 10 and at most 100.
-        max_plausibility: Only list facts below this: the probability that a fact is right rather than the same fact
-            with one end redrawn among entities of the same kind, if both are equally frequent. 1 lists any.
+        count: Maximum number of facts; by default a fiftieth of all facts, at least 10 and at most 100.
+        max_plausibility: Only list facts with a lower plausibility: the probability that a fact is right rather than
+            the same fact with one end redrawn among entities of the same kind, if both are equally frequent. 1 lists
+            any.
         relations: Only list facts of these relations; all facts are judged.
-        folds: Parts in which the facts are hidden.
-        minutes: Time to take, about; by default 1 minute, and 1 more for every 15,000 facts, up to 20. If the result of
-            an audit that was given at least this time is stored, that is used.
-        epochs: Passes of ComplEx over the facts of each part, instead of a time: the result then depends on `seed`
-            alone.
-        seed: Draws the parts, and the corrupted facts that plausibility is learned from.
+        folds: Number of folds that are held out in turn.
+        minutes: Approximate time; by default 1 minute, and 1 more for every 15,000 facts, up to 20. The stored
+            result of an audit with at least this much time is used instead.
+        epochs: Epochs of ComplEx on each fold, instead of a time limit: the result then depends only on `seed`.
+        seed: Seed for drawing the folds, and the corrupted facts from which plausibility is learned.
         again: Repeat the audit even if a result is stored.
-        cluster: Address of a Ray cluster that works on the parts: "auto", HOST:PORT, or "local" for all cores of this
-            machine. The effort for each part is that of one machine, so it takes less time.
+        cluster: Address of a Ray cluster that processes the folds: "auto", HOST:PORT, or "local" for all cores of this
+            machine. The effort for each fold is the same as on one machine, so an audit takes less time.
         progress: Called with (done, total) steps.
     """
     import time
@@ -264,7 +265,7 @@ class _Reasons:
         return "; ".join([*(reasons or [self._without_reason(fact)]), *self._said_elsewhere(fact)])
 
     def _said_elsewhere(self, fact: np.ndarray) -> list[str]:
-        """The known fact that says the same by an inverse or duplicate relation: if one is wrong, so is the other."""
+        """The known fact that an inverse or duplicate relation states as well: if one is wrong, so is the other."""
         head, relation, tail = (int(part) for part in fact)
         for other in self.alike[self.alike[:, 0] == relation, 1].tolist():
             inverse = other >= self.graph.num_relations
@@ -272,29 +273,29 @@ class _Reasons:
             same = np.array([start, other % self.graph.num_relations, end])
             if not (same == fact).all() and self.graph.contains(same):
                 label, name = self.graph.entities.label, self.graph.relations.label(int(same[1]))
-                return [f"({label(start)}, {name}, {label(end)}) is known and says the same"]
+                return [f"({label(start)}, {name}, {label(end)}) is known and states the same"]
         return []
 
     def _without_reason(self, fact: np.ndarray) -> str:
-        """What to say of a fact that nothing speaks against: the rule that implies it, if there is one."""
+        """The reason for a fact that nothing contradicts: the rule that implies it, if there is one."""
         rest = self.graph.without(fact[None])  # otherwise the fact would count among the pairs that agree
         for rule in matches(None, rest, fact, RULES, self.longest):
             if (rule.body or 0) >= FEWEST_PAIRS and rule.share >= LEAST_SHARE:
                 because = self._because(rule, int(fact[HEAD]))
-                return f"no single reason against it was found, and a rule supports it: {because}"
+                return f"no specific contradiction was found, and a rule supports it: {because}"
         return "little else in the graph supports it"
 
     def _because(self, rule: Match, start: int) -> str:
-        """A rule in the graph's words, and how often it holds."""
+        """A rule in the names of the graph, and how often it holds."""
         text = sentence(self.graph, replace(rule, support=None), start)
         return f"{text} ({rule.support:,} of {rule.body:,} such pairs agree)"
 
     def _taken(self, relation: int, side: int) -> bool:
-        """Whether an entity at this end has one fact of the relation: then another one's is not to be expected."""
+        """Whether an entity at this end has only one fact of the relation, so that no other one is expected."""
         return bool(self.functional[relation + (0 if side else self.graph.num_relations)])
 
     def _instead(self, fact: np.ndarray, ranks: np.ndarray, expected: np.ndarray, side: int) -> str:
-        """The answer that was expected instead of one end, with the rule that speaks most for it."""
+        """The answer that was expected instead of one end, with the rule that supports it most."""
         label, column = self.graph.entities.label, (TAIL, HEAD)[side]
         other = fact.copy()
         other[column] = expected[side]
@@ -306,7 +307,7 @@ class _Reasons:
         return f"{text}: {self._because(rule, start)}"
 
     def _rule(self, fact: np.ndarray, other: np.ndarray) -> Match | None:
-        """The rule that holds most often among those that imply the other fact, if it beats those for the fact."""
+        """The most confident rule among those that imply the other fact, if it beats those for the fact itself."""
         own = next((rule.share for rule in matches(None, self.graph, fact, 1, self.longest)), 0.0)
         for rule in matches(None, self.graph, other, RULES, self.longest):
             proves_itself = (rule.facts == fact).all(1).any()
@@ -327,7 +328,7 @@ class _Reasons:
         backwards = head != tail and bool(self.graph.contains(np.array([tail, relation, head])))
         if backwards and (self.one_way[relation] or counts.mutual[relation] <= max(2.0, 0.05 * links)):
             reasons.append(
-                f"the opposite is known too, and in {links - counts.mutual[relation]:,} of {links:,} facts {name} "
+                f"the inverse is known too, and in {links - counts.mutual[relation]:,} of {links:,} facts {name} "
                 "goes one way"
             )
         for start, end, kind, single, all_of in (
@@ -358,7 +359,7 @@ class _Reasons:
         return reasons
 
     def _kinds_at(self, relation: int, column: int) -> np.ndarray:
-        """How many entities of each kind occur at an end."""
+        """The number of entities of each kind at an end."""
         key = (relation, column)
         if key not in self.shares:
             at = np.unique(self.graph.triplets[self.graph.triplets[:, RELATION] == relation, column])

@@ -1,4 +1,4 @@
-"""What is in the user's cache: packed copies of large graph files and mined rules."""
+"""The contents of the user's cache: packed copies of large graph files, and mined rules."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class CachedFiles(Result):
-    """The files, and the bounds on them."""
+    """The cached files and their size limit."""
 
     folder: Path
     limit: int
@@ -38,11 +38,11 @@ class CachedFiles(Result):
         return pl.DataFrame(rows, schema=names, orient="row")
 
     def summary(self) -> dict[str, Any]:
-        """Return where the files are, how large they are together, and how large they may become."""
+        """Return the location of the files, their total size and the size limit."""
         return {"folder": str(self.folder), "bytes": self.size, "limit": self.limit}
 
     def renderables(self) -> list[RenderableType]:
-        """Return a table of the files, if there are any, and their size."""
+        """Return a table of the files, if there are any, and their total size."""
         from rich.table import Column, Table
         from rich.text import Text
 

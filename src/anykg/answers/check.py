@@ -1,11 +1,12 @@
-"""How far to trust a model on a graph: hide some of its facts, ask for them, and report how well that went.
+"""Measure how far to trust a model on a graph: hide some of its facts, predict them, and report the results.
 
-Intervals are 95% prediction intervals: the range for the same figure on as many other facts like these. They come
-from resampling the hidden facts twice, once for this check and once for the other; the questions about one fact stay
-together. A true fact that is missing from the graph counts as a wrong answer, so a check errs on the strict side.
+Intervals are 95% prediction intervals: the range for the same figure on an equally large sample of similar facts. They
+are bootstrap intervals that resample the hidden facts twice, once for this check and once for the other; the questions
+about one fact stay together. A true fact that is missing from the graph counts as a wrong answer, so a check is
+conservative.
 
-Popularity and PageRank are asked for the same facts as baselines: a model that does not beat them is useless on this
-graph. A model that was fitted to the graph is judged by the facts that were hidden while it was fitted.
+Popularity and PageRank predict the same facts as baselines: a model that does not beat them is useless on this graph. A
+model that was fitted to the graph is evaluated on the facts that were held out while it was fitted.
 """
 
 from __future__ import annotations
@@ -45,10 +46,10 @@ from anykg.models.store import digest_of, load_model
 from anykg.progress import Progress, ignore
 
 FACTS = {"node": 500, "relation": 100}
-"""Facts to hide by default: a question about a relation costs most models a pass for each relation."""
+"""Number of facts to hide by default; fewer for relations, because most models need one pass per relation."""
 MEASURES = ("mrr", *(f"hits@{k}" for k in HITS))
 BRIEF = 50
-"""A check of fewer facts, where more could be hidden, is not kept for probabilities."""
+"""A check of fewer facts is not used for calibration, if more could be hidden."""
 FEW_FACTS = 200
 """Number of hidden facts below which the figures are uncertain."""
 DOMINANT = 0.5
@@ -74,24 +75,24 @@ def check(
     cluster: Cluster | str | None = None,
     progress: Progress = ignore,
 ) -> Report:
-    """Hide facts of a graph, ask a model for them, and keep the curve that turns its scores into probabilities.
+    """Hide facts of a graph, predict them with a model, and store the calibration of its scores.
 
     Args:
         graph: A graph, file, dataset name, DataFrame, NetworkX graph or list of triples.
         model: A model, the name of a shipped one, a folder, or a hub id.
-        task: Ask for entities ("node") or for relations ("relation").
+        task: Predict entities ("node") or relations ("relation").
         facts: Number of facts to hide; by default 500 for entities and 100 for relations.
-        seed: Draws the facts.
+        seed: Seed for drawing the facts.
         name: The display name of the model.
-        floors: Ask popularity and PageRank too.
-        fit: Also fit a model for this many minutes to the graph without a share of its facts, and ask it and `model`
-            for these, to see how much fitting helps. The rest of the report is the same without it.
-        budget: How many facts near the entities of a question are read to answer it, as in `predict`.
-        missing: Share of all true facts that probabilities take to be missing from the graph; by default what its most
-            reliable rule suggests, or a tenth.
-        again: Ask again, even if the answers of an earlier check are stored. Otherwise those are used, also if the
-            graph has changed by up to 5% of its facts since; a warning says so.
-        cluster: Address of a Ray cluster to ask on: "auto", HOST:PORT, or "local" for all cores of this machine.
+        floors: Also evaluate popularity and PageRank.
+        fit: Also fit a model for this many minutes to the graph without a share of its facts, and evaluate it and
+            `model` on these, to see how much fitting helps. The rest of the report is the same without it.
+        budget: Number of facts read near the entities of a question, as in `predict`.
+        missing: Share of all true facts that probabilities assume to be missing from the graph; by default estimated
+            from its most reliable rule, or a tenth.
+        again: Repeat the check even if the answers of an earlier one are stored. Otherwise stored answers are reused,
+            with a warning if the graph has changed since, by up to 5% of its facts.
+        cluster: Address of a Ray cluster to run on: "auto", HOST:PORT, or "local" for all cores of this machine.
         progress: Called with (done, total) questions.
     """
     refuse_share(missing)
@@ -112,7 +113,7 @@ def check(
     elif has_seen(scorer, loaded):
         raise InputError(
             f"{called} was fitted to facts by name and may have seen those that a check would hide; check the model it "
-            "was made from, with `fit` to see what fitting brings."
+            "was made from instead, with `fit` to see how much fitting helps."
         )
     else:
         asked = [scorer, *(load_model(floor) for floor in FLOORS if floors)]
@@ -137,20 +138,20 @@ def check(
     warnings = _warnings(loaded, report, len(np.unique(found.facts, axis=0)) if fitted else num_facts)
     if differing:
         warnings.append(
-            f"the answers are those of an earlier check of this graph, which differed by {differing:,} facts; check it "
-            "again with `again` (--again on the command line)."
+            f"the answers are from an earlier version of this graph, in which {differing:,} facts differ; repeat the "
+            "check with `again` (--again on the command line)."
         )
     part_read = None if fitted else note_on(loaded, budget, "each question's entities", scorer)
     warnings += [note for note in (trained_on(scorer, loaded, info.name), part_read) if note]
     if better_kept and kept is not None:
         warnings.append(
-            f"`predict --calibrated` keeps using the curve of an earlier check with {kept.answers:,} answers."
+            f"`predict --calibrated` keeps using the calibration of an earlier check with {kept.answers:,} answers."
         )
     return replace(report, warnings=tuple(warnings))
 
 
 class _How(NamedTuple):
-    """How hidden facts are asked about."""
+    """Settings of the questions about hidden facts."""
 
     task: Target
     facts: int
@@ -166,11 +167,11 @@ class _Answers(NamedTuple):
     hidden_share: float
     """Share of the facts that was hidden at once."""
     differing: int = 0
-    """Facts in which the graph differs from the one that was asked about."""
+    """Number of facts in which the graph differs from the one that was checked."""
 
 
 def _stored(graph: KnowledgeGraph, asked: list[LinkPredictor], how: _How) -> _Answers | None:
-    """The answers of the model and the baselines to an earlier check, if they are in the cache."""
+    """The answers of the model and the baselines from an earlier check, if they are cached."""
     stored = answers_cache.recall(graph, asked, _keys(graph, asked, how))
     if stored is None:
         return None
@@ -185,7 +186,7 @@ def _ask(
     cluster: Cluster | str | None,
     progress: Progress,
 ) -> _Answers:
-    """Hide facts and ask the model and the baselines for them."""
+    """Hide facts and predict them with the model and the baselines."""
     task, _, seed, budget = how
     alike = graph.derive(redundant_relations)
     rounds = hide(graph, how.facts, seed)
@@ -305,7 +306,7 @@ def _warnings(graph: KnowledgeGraph, report: Report, wanted: int) -> list[str]:
     hidden = report.overall.facts
     if hidden < FEW_FACTS:
         why = " (more would leave an entity or a relation without facts)" if hidden < wanted else ""
-        warnings.append(f"only {hidden:,} facts were hidden{why}, so the figures are uncertain.")
+        warnings.append(f"only {hidden:,} facts were hidden{why}, so the figures have a large uncertainty.")
     counts = np.bincount(graph.triplets[:, 1], minlength=graph.num_relations)
     if graph.num_relations > 1 and counts.max() > DOMINANT * len(graph):
         most = int(counts.argmax())

@@ -1,18 +1,18 @@
 """The most plausible new facts of a whole graph, by probability.
 
-Each relation is asked about from the end with fewer entities, which takes the fewest questions and has the most known
-answers to each: (?, r, t) for every known tail, or (h, r, ?) for every known head. A fact neither of whose ends is
-known with its relation is never proposed. If heads are given, (h, r, ?) is asked for each of them and every relation.
-The best of these facts are then asked for from their other end (`answers.completing.both_ends`).
+Each relation is queried from the end with fewer entities, which needs the fewest questions with the most known answers
+each: (?, r, t) for every known tail, or (h, r, ?) for every known head. A fact is never proposed if neither of its ends
+is known with its relation. If heads are given, (h, r, ?) is asked for each of them and every relation. The best facts
+are then scored from their other end as well (`answers.completing.both_ends`).
 
 Probabilities are learnt by hiding facts and proposing facts for the rest (`answers.completing.proposals`), assuming
 that a share `missing` of all facts is not in the graph. Models answer "what is the capital of France" with a second
-capital; the numbers of facts that entities have show that no country has two (`answers.calibrating.missing`). Opposites
-of facts of one-way relations are not proposed, and a fact of a symmetric relation represents its mirror image as well.
+capital; the numbers of facts per entity show that no country has two (`answers.calibrating.missing`). Inverses of facts
+of one-way relations are not proposed, and a fact of a symmetric relation also represents its mirror image.
 
-Questions are asked in the order of their relations, a slice at a time, here or on a cluster (`answers.work`), and only
-the best facts are kept: an interrupted run resumes at the last slice and ends with the same facts. Only asking from the
-other end starts anew.
+Questions are processed in the order of their relations, one slice at a time, locally or on a cluster (`answers.work`),
+and only the best facts are kept: an interrupted run resumes at the last slice and ends with the same facts. Only the
+scoring from the other end starts over.
 """
 
 from __future__ import annotations
@@ -61,13 +61,13 @@ SAVE_SECONDS = 20.0
 PROBE = 8
 """Questions timed for the estimate."""
 PER_QUESTION = 200
-"""Answers to a question that are considered."""
+"""Number of answers considered per question."""
 OTHER_END = 4
-"""Times as many facts as are listed are asked for from their other end as well."""
+"""Ratio of the facts scored from their other end as well to the facts listed."""
 POOL = 20
-"""Times as many facts are kept as are asked for: limits and facts that exclude each other will drop some."""
+"""Ratio of the facts kept to the facts requested, since limits and mutually exclusive facts drop some."""
 CHECKED = 3500
-"""Questions, about, that calibrate a model without a calibration: those of a check, and about hidden proposals."""
+"""Approximate number of questions that calibrate a model: those of a check, and about hidden proposals."""
 
 
 class Estimate(NamedTuple):
@@ -102,11 +102,11 @@ class Selection:
 
     @property
     def pool(self) -> int:
-        """How many facts to keep until all are known."""
+        """Number of facts to keep until all are known."""
         return POOL * self.count
 
     def wider(self, times: int) -> Selection:
-        """A selection of so many times as many facts, of any probability."""
+        """A selection of this many times as many facts, of any probability."""
         per_relation, per_entity = (
             None if most is None else times * most for most in (self.per_relation, self.per_entity)
         )
@@ -156,7 +156,7 @@ class Judging(NamedTuple):
     missing: float
     pool: int
     further: int
-    """Upper bound on the questions that proposals are asked for with from their other end; 0 for none."""
+    """Upper bound on the questions that score proposals from their other end; 0 for none."""
 
 
 def complete(
@@ -179,24 +179,24 @@ def complete(
 ) -> Answers:
     """Return the `count` most plausible facts that the graph does not have: head, relation, tail, probability, rank.
 
-    The summary has `expected`, the number of true facts to expect among them.
+    The summary has `expected`, the expected number of true facts among them.
 
     Args:
         graph: A graph, file, dataset name, DataFrame, NetworkX graph or list of triples.
         model: A model, the name of a shipped one, a folder, or a hub id.
         count: Number of facts.
         relations: Only these relations; None for all.
-        heads: Ask every relation of these entities as heads; None for the whole graph.
-        min_probability: Leave out facts below this.
+        heads: Query every relation with these entities as heads; None for the whole graph.
+        min_probability: Leave out facts with a lower probability.
         per_relation: At most this many facts of one relation.
         per_entity: At most this many facts about one entity, as head or as tail.
         calibrated: Rank by probability; a model that was not calibrated on this graph is checked first. Otherwise by
             the model's score plus the logarithm of the chance that a fact is missing, as column `score`.
-        missing: Share of all facts that is assumed to be missing; None estimates it, up to a tenth, by hiding facts and
-            counting them among the surest proposals.
-        budget: How many facts near the entities of a question are read to answer it, as in `predict`.
+        missing: Assumed share of all facts that are missing; None estimates it, up to a tenth, by hiding facts and
+            counting them among the most confident proposals.
+        budget: Number of facts read near the entities of a question, as in `predict`.
         state: A checkpoint file, from which an interrupted run resumes.
-        cluster: Address of a Ray cluster to work on: "auto", HOST:PORT, or "local" for all cores of this machine.
+        cluster: Address of a Ray cluster to run on: "auto", HOST:PORT, or "local" for all cores of this machine.
         announce: Called with an estimate of the work before it starts.
         progress: Called with (done, total) questions.
     """
@@ -215,7 +215,7 @@ def complete(
         None if heads is None else look_up(loaded.entities, heads),
     )
     if not len(asked):
-        raise DataError("Nothing to complete: none of the relations has a fact.")
+        raise DataError("Nothing to complete: none of the relations has any facts.")
     made_for = _digest(loaded, scorer, selection.pool, asked, f"{calibrated} {missing} {budget}")
     before = _load(path, made_for) or _NOTHING
     subject = Subject(loaded, scorer, budget)
@@ -229,7 +229,7 @@ def complete(
             try:
                 values = _from_both_ends(subject, judging, asked, proposals, selection, workers, progress)
             except KeyboardInterrupt as stop:
-                _stopped("Stopped while asking from the other end", path, proposals, made_for, stop)
+                _stopped("Stopped while scoring from the other end", path, proposals, made_for, stop)
             values = limited(loaded, facts, values, judging.missing)
             order = np.argsort(-values, kind="stable")
             facts, values = facts[order], values[order]
@@ -265,8 +265,8 @@ def _judging(
         kept = kept_calibration(model, graph, "node", subject.budget)
         if kept is None and has_seen(model, graph):
             raise InputError(
-                "The model was fitted to facts by name, so hiding facts cannot tell how probable its answers are; rank "
-                "by scores instead (calibrated=False, or --scores on the command line)."
+                "The model was fitted to facts by name, so the probability of its answers cannot be measured by hiding "
+                "facts; rank by scores instead (calibrated=False, or --scores on the command line)."
             )
     if announce:
         each = _seconds(subject, asked) / (1 if cluster is None else cluster.slots)
@@ -297,7 +297,7 @@ def _ask(
     cluster: Cluster | None,
     progress: Progress,
 ) -> _Proposals:
-    """Ask all questions that are not done and keep the best facts; saves to `state`."""
+    """Answer all questions that are not done and keep the best facts; saves to `state`."""
     saved = time.monotonic()
     slices = [asked[start : start + SLICE] for start in range(proposals.done, len(asked), SLICE)]
     parts = results(propose, subject, [(part,) for part in slices], common=judging, cluster=cluster)
@@ -318,7 +318,7 @@ def _ask(
 
 
 def _stopped(when: str, state: Path | None, proposals: _Proposals, made_for: str, stop: KeyboardInterrupt) -> NoReturn:
-    """Save what is done, if there is a state file, and raise."""
+    """Save the finished part, if there is a state file, and raise."""
     if state is None:
         raise Interrupted(f"{when}; nothing was kept, because there is no state file to resume from.") from stop
     _save(state, proposals, made_for)
@@ -377,7 +377,7 @@ def propose(subject: Subject, judging: Judging, asked: np.ndarray) -> Arrays:
 def _merged(
     proposals: _Proposals, facts: np.ndarray, values: np.ndarray, either: np.ndarray, count: int, done: int
 ) -> _Proposals:
-    """The best `count` of old and new facts, one of each mirrored pair of relations that go `either` way, bool [R]."""
+    """The best `count` of old and new facts, one of each mirrored pair of symmetric relations, `either` [R]."""
     facts, values = np.concatenate([proposals.facts, facts]), np.concatenate([proposals.values, values])
     order = np.lexsort((facts[:, TAIL], facts[:, RELATION], facts[:, HEAD], -values))
     facts, values = facts[order], values[order]
@@ -389,7 +389,7 @@ def _merged(
 
 
 def _seconds(subject: Subject, asked: np.ndarray) -> float:
-    """About how long a question takes, from timing a few of them."""
+    """Estimate the time per question by timing a few of them."""
     some = asked[np.linspace(0, len(asked) - 1, min(PROBE, len(asked))).astype(int)]
     subject.best_answers(some[:1])  # the first call loads the kernels
     started = time.monotonic()

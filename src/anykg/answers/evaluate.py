@@ -56,7 +56,7 @@ class EvaluationResult(Result):
         return pl.DataFrame(rows, schema=schema)
 
     def ranks(self) -> pl.DataFrame:
-        """Return a row for each question: the test triplet by name, what was asked for, the rank of the answer."""
+        """Return a row for each question: the test triplet by name, the column to predict, the rank of the answer."""
         return as_table(self.evaluation, self.observed, self.ties)
 
     def summary(self) -> dict[str, Any]:
@@ -69,7 +69,7 @@ class EvaluationResult(Result):
 
         figures, counts = self.figures, self.figures["counts"]
         left_out = f"; {counts['unrankable']:,} could not be ranked" if counts["unrankable"] else ""
-        asked = f"{counts['ranked']:,} questions from {counts['test_triplets']:,} test triplets"
+        asked = f"{counts['ranked']:,} questions from {counts['test_triplets']:,} test facts"
         protocol = f"{figures['task']} task, {figures['protocol']['name']} protocol"
         table = Table(
             title=f"{self.model} on {figures['dataset']}: {protocol}",
@@ -82,7 +82,7 @@ class EvaluationResult(Result):
             table.add_column(name, justify="right")
         rows = {"all": {"count": counts["ranked"]} | figures["metrics"]}
         if len(figures["by_side"]) > 1:
-            rows |= {f"asking for the {side}": part for side, part in figures["by_side"].items()}
+            rows |= {f"predicting the {side}": part for side, part in figures["by_side"].items()}
         rows |= {f"half-links seen: {name}": part for name, part in figures["by_stratum"].items() if part["count"]}
         for name, row in rows.items():
             table.add_row(name, f"{row['count']:,}", *(_number(metric, row[metric]) for metric in METRICS))
@@ -110,16 +110,16 @@ def evaluate(
     """Rank the right answers to a task's test questions.
 
     Args:
-        graph: A task (a dataset's name, a folder, a Task), or any graph, of which a seeded tenth becomes the test.
+        graph: A task (a dataset's name, a folder, a Task), or any graph, of which a random tenth becomes the test set.
         model: A model, the name of a shipped one, a folder, or a hub id.
-        task: Ask for entities ("node") or for relations ("relation").
+        task: Predict entities ("node") or relations ("relation").
         protocol: "full" ranks among all candidates; "paper", "paper-both" and "paper-ingram" among 50 drawn negatives.
-        sides: Ask for tails, heads or both ends; by default what the protocol says.
-        replacement: Draw relations always with replacement, or only where there are too few to draw distinct ones; by
-            default what the protocol says.
+        sides: Predict tails, heads or both ends; by default set by the protocol.
+        replacement: Draw relations always with replacement, or only if there are too few to draw distinct ones; by
+            default set by the protocol.
         ties: How tied candidates count: realistic, optimistic, pessimistic, random or rounded.
-        seed: Draws the negatives.
-        limit: Only a seeded sample of this many test triplets.
+        seed: Seed for drawing the negatives.
+        limit: Evaluate on a random sample of this many test facts.
         name: The display name of the model.
         progress: Called with (done, total) questions.
     """

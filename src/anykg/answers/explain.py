@@ -85,11 +85,11 @@ def explain(
         relation: The relation.
         tail: The object.
         model: A model, the name of a shipped one, a folder, or a hub id.
-        paths: At most this many paths.
-        clauses: At most this many clauses.
+        paths: Maximum number of paths.
+        clauses: Maximum number of clauses.
         draws: Number of random removals to compare with.
-        seed: Draws them.
-        budget: How many facts near the two entities are read, as in `predict`; the rank is among the entities there.
+        seed: Seed for the random removals.
+        budget: Number of facts read near the two entities, as in `predict`; the rank is among the entities read.
     """
     loaded, info = graph_of(graph)
     scorer, name = model_of(model)

@@ -1,13 +1,14 @@
-"""Make a model for one graph: fit several models to it and learn how to mix them.
+"""Make a model for one graph: fit several models to it and learn how to combine them.
 
 1. Hide a tenth of the facts, all at once.
 2. Fit the components to the rest.
-3. Ask all of them for hidden facts and learn the weights of the mix (`answers.fitting.mixing`).
-4. Fit again to all facts what is bound to facts: ComplEx from new starts (on large graphs it continues from its
-   vectors), and rules. The adapted foundation model stays as it is: it reads the graph's facts when it answers.
+3. Predict hidden facts with all of them and learn the mixing weights (`answers.fitting.mixing`).
+4. Refit the components that depend on facts to all facts: ComplEx from new initial vectors (on large graphs it
+   continues from its vectors), and rules. The adapted foundation model is unchanged, because it reads the graph's facts
+   when it answers.
 
-The time is shared out in advance; what a stage does not need goes to the stages after it, and a small graph is done
-early. Ctrl-C ends the stage at hand; what is finished by then is mixed.
+The time is divided in advance; time that a stage does not need goes to later stages, and small graphs finish early.
+Ctrl-C ends the current stage; the components finished by then are mixed.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from anykg.models.store import digest_of, load_model, save_description, save_wei
 from anykg.progress import Progress, ignore
 
 FEWEST = 10
-"""Hidden facts without which there is nothing to learn weights from."""
+"""Minimum number of hidden facts to learn weights from."""
 
 
 def fit(
@@ -58,18 +59,18 @@ def fit(
 
     Args:
         graph: A graph, file, dataset name, DataFrame, NetworkX graph or list of triples.
-        minutes: Time to take, about; a small graph is done earlier.
+        minutes: Approximate time; small graphs finish earlier.
         out: Folder to save the model to.
         model: The foundation model: one of the components, as it is and adapted to the graph.
-        seed: Draws the hidden facts and all random starts.
-        resume: Keep the components that an interrupted fit has finished in `out`.
+        seed: Seed for the hidden facts and all initial values.
+        resume: Reuse the components that an interrupted fit has finished in `out`.
         negatives: Triples known to be wrong: (head, relation, tail) by name, a file of them, or the decisions file of
-            the web page. They compete with hidden facts when the mix is learnt, and are never proposed.
-        missing: Share of all true facts that probabilities take to be missing from the graph; by default what its most
-            reliable rule suggests, or a tenth.
-        cluster: Address of a Ray cluster on which the components are fitted side by side (`anykg.cluster`).
-        tell: Called with a sentence on what is done next.
-        progress: Called with (seconds spent, seconds in all).
+            the web page. They compete with hidden facts when the mixing weights are learnt, and are never proposed.
+        missing: Share of all true facts that probabilities assume to be missing from the graph; by default estimated
+            from its most reliable rule, or a tenth.
+        cluster: Address of a Ray cluster on which the components are fitted in parallel (`anykg.cluster`).
+        tell: Called with a sentence that announces the next step.
+        progress: Called with (seconds spent, total seconds).
     """
     if minutes <= 0:
         raise SettingError("minutes", f"expected more than 0, found {minutes}")
@@ -88,7 +89,7 @@ def fit(
         raise SettingError(
             "model",
             f"expected a model that was trained on other graphs, found the mix {called}; "
-            "rules and weights are what fit itself adds",
+            "fit adds rules and weights itself",
         )
     rest, hidden = hide_together(whole, SHARE, seed)
     if len(hidden) < FEWEST:
@@ -124,19 +125,19 @@ def fit(
 
 
 def plan(graph: KnowledgeGraph, hidden: KnowledgeGraph, model: str, minutes: float) -> str:
-    """What is about to be done, in a sentence or two."""
+    """Announce the plan in a sentence or two."""
     minute = "minute" if minutes == 1 else "minutes"
     return (
         f"Fitting to {len(graph):,} facts in about {minutes:g} {minute}: hide {len(hidden):,} of them; mine rules, fit "
-        f"ComplEx and adapt {model} to the rest; learn from the hidden facts how to mix them; fit again to all."
+        f"ComplEx and adapt {model} to the rest; learn mixing weights from the hidden facts; refit to all facts."
     )
 
 
 @torch.no_grad()
 def _mix(run: Run) -> Mixture:
-    """Ask the components for hidden facts, learn the weights, and fit again to all facts."""
+    """Predict hidden facts with the components, learn the weights, and refit to all facts."""
     seconds = run.clock.take("ask")
-    run.tell(f"asking for hidden facts: {seconds:.0f} s")
+    run.tell(f"predicting hidden facts: {seconds:.0f} s")
     models = run.models
     encoded = {name: model.eval().encode(run.rest) for name, model in models.items()}
     asked, entities = ask_entities(run, encoded, 0.8 * seconds)

@@ -1,6 +1,6 @@
 """Convert the arguments of the public functions: graphs, models and names in any of their forms.
 
-Only `model_of` imports torch: graphs are read and names are looked up without it, so errors in them come at once.
+Only `model_of` imports torch: graphs are read and names are looked up without it, so their errors are reported at once.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ from anykg.progress import Progress, ignore
 LIKELY = 0.05
 """Probability of a relation from which on it is compared with that of its fact."""
 AT_ONCE = 256
-"""Questions whose known answers are listed together."""
+"""Number of questions whose known answers are looked up together."""
 
 
 def predict(
@@ -63,28 +63,28 @@ def predict(
 
     Args:
         graph: A graph, file, dataset name, DataFrame, NetworkX graph or list of triples.
-        head: The subject. Give two of head, relation and tail; the third is asked for. With all three, the fact is
-            scored and ranked as by `score`.
+        head: The subject. Give two of head, relation and tail to predict the third. With all three, the fact is scored
+            and ranked as by `score`.
         relation: The relation.
         tail: The object.
-        questions: Several questions instead: (head, relation, tail) with None or "?" for what is asked, mappings,
-            Questions, or a file of them. The column `query` says which question a row answers; equal questions are
-            computed once.
+        questions: Several questions instead: (head, relation, tail) with None or "?" in the position to predict,
+            mappings, Questions, or a file of them. The column `query` is the number of the question; duplicate
+            questions are computed once.
         k: Number of answers to each question.
-        known: Include known facts, marked in the column `known`. Otherwise `known_left_out` of the summary says how
-            many there are.
+        known: Include known facts, marked in the column `known`. Otherwise `known_left_out` of the summary is their
+            number.
         candidates: The only names allowed as answers.
         like_tails: Allow only entities that the graph already has in that column of that relation.
         calibrated: Return probabilities instead of scores, from the last `check` of this graph and model; runs a check
             if there is none. Every list then ends with `none_of_these`: the probability that no entity of the graph,
-            beyond the known answers, is an answer. A tenth of all facts is taken to be missing: a question without
-            known answers has one as often as others of the kind of its entity suggest.
-        strict: Raise at the first of several questions that cannot be asked, instead of listing them in `skipped`.
-        budget: How many facts near the entities of a question are read to answer it, 0 for all. By default all facts of
-            graphs up to 2,000,000 facts, and 200,000 of larger ones, unless the model passes no messages or was made
-            by `fit`; a warning says so. Entities outside cannot be answers.
+            beyond the known answers, is an answer. A tenth of all facts is assumed to be missing; the prior of a
+            question without known answers follows from the entities of the same kind.
+        strict: Raise at the first of several questions that cannot be answered, instead of listing them in `skipped`.
+        budget: Number of facts read near the entities of a question, 0 for all. By default all facts of graphs of up to
+            2,000,000 facts, and 200,000 of larger ones (with a warning), unless the model passes no messages or was
+            made by `fit`. Entities outside cannot be answers.
         model: A model, the name of a shipped one, a folder, or a hub id.
-        cluster: Address of a Ray cluster to ask on: "auto", HOST:PORT, or "local" for all cores of this machine.
+        cluster: Address of a Ray cluster to run on: "auto", HOST:PORT, or "local" for all cores of this machine.
         progress: Called with (done, total) questions.
     """
     if k < 1:
@@ -94,7 +94,7 @@ def predict(
     if questions is None and facts:
         if candidates is not None or like_tails:
             what = "like_tails" if candidates is None else "candidates"
-            raise SettingError(what, "limits the answers to a question; found a whole fact")
+            raise SettingError(what, "only applies to questions; found a complete fact")
         return score(graph, facts, model=model, calibrated=calibrated, budget=budget, progress=progress)
     loaded, info = graph_of(graph)
     scorer, name = model_of(model)
@@ -148,8 +148,8 @@ def _unknown_names(model: LinkPredictor, graph: KnowledgeGraph) -> list[str]:
     """A warning for every component of a fitted model that does not know all names of the graph."""
     unknown = model.unknown_to(graph) if isinstance(model, Mixture) else {}
     return [
-        f"{name} does not know {entities:,} of the entities and {relations:,} of the relations, which came after it "
-        "was fitted; the other components answer about them. Run `anykg fit` again to include them."
+        f"{name} does not know {entities:,} of the entities and {relations:,} of the relations, which were added "
+        "after it was fitted; the other components are used for them. Run `anykg fit` again to include them."
         for name, (entities, relations) in unknown.items()
     ]
 
@@ -171,10 +171,10 @@ def probabilities(
     budget: int | None = None,
     cluster: Cluster | None = None,
 ) -> Stated:
-    """Probabilities of the best answers to questions asked [Q, 3], and that there is no further answer.
+    """Probabilities of the best answers to questions asked [Q, 3], and of no further answer.
 
-    Of an answer that is not known: the probability that an answer is missing, times that of this one if so. A relation
-    that gives an entity one answer, which is known, is hardly another answer.
+    The probability of an unknown answer is that of any missing answer, times that of this one if so. A functional
+    relation whose one answer is known hardly has another one.
     """
     columns = np.argmin(asked, axis=1)  # -1 marks the open column
     chances = chance_of_answer(graph, asked)
@@ -223,7 +223,7 @@ def _open_lists(
 
 
 def _known(graph: KnowledgeGraph, asked: np.ndarray, limits: Limits) -> np.ndarray:
-    """How many answers [Q] to questions asked [Q, 3] are facts of the graph, of the candidates that are allowed."""
+    """The number of known answers [Q] to questions asked [Q, 3], among the allowed candidates."""
     distinct = deduplicate(asked)
     questions = distinct.questions
     counts = np.zeros(len(questions), np.int64)
@@ -259,10 +259,10 @@ def limits_of(graph: KnowledgeGraph, asked: np.ndarray, candidates: Iterable[Nam
         ("an entity", not of_relations.all(), entities),
     ):
         if wanted and not found:
-            raise InputError(f"A question asks for {kind}, but none of the {len(names)} candidates is one.")
+            raise InputError(f"A question asks for {kind}, but none of the {len(names)} candidates qualifies.")
     return Limits(look_up(graph.entities, entities), look_up(graph.relations, relations), like_tails)
 
 
 def _warnings(questions: int, skipped: int, unanswered: int) -> tuple[str, ...]:
-    counts = {"could not be asked": skipped, "have no answer": unanswered}
+    counts = {"could not be answered": skipped, "have no answer": unanswered}
     return tuple(f"{count:,} of {questions:,} questions {what}." for what, count in counts.items() if count)

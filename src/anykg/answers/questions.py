@@ -43,7 +43,7 @@ class Question:
         if len(missing) != 1:
             found = f"found only {given[0]}" if (given := [n for n in COLUMNS if n not in missing]) else "found none"
             problem = "found all three" if not missing else found
-            raise ConfigError(f"Expected two of head, relation and tail, so that the third is asked for; {problem}.")
+            raise ConfigError(f"Expected two of head, relation and tail, to predict the third; {problem}.")
 
     def __str__(self) -> str:
         return f"({', '.join(getattr(self, column) or OPEN for column in COLUMNS)})"
@@ -58,7 +58,8 @@ class Question:
 
 
 QuestionLike = Question | Mapping[str, Name | None] | Sequence[Name | None]
-"""A Question, a mapping with head, relation and tail, or a sequence of the three; None, "" or "?" is what is asked."""
+"""A Question, a mapping with head, relation and tail, or a sequence of the three; None, "" or "?" marks the open
+column."""
 
 
 class Fact(NamedTuple):
@@ -75,7 +76,7 @@ class Fact(NamedTuple):
 
 
 class Skipped(NamedTuple):
-    """A question that could not be asked, or a fact that could not be scored."""
+    """A question that could not be answered, or a fact that could not be scored."""
 
     query: int
     """Its number, from 1."""
@@ -103,7 +104,7 @@ def asked_for(
     tail: Name | None,
     questions: Iterable[QuestionLike | Skipped] | QuestionLike | Path | str | None,
 ) -> list[Question | Fact | Skipped]:
-    """What is asked: the one question, or fact to score, that head, relation and tail make, or several questions."""
+    """The questions: one (or a fact to score) from head, relation and tail, or several."""
     given = (head, relation, tail)
     if questions is not None:
         if any(part is not None for part in given):
@@ -128,7 +129,7 @@ def as_questions(questions: Iterable[QuestionLike | Skipped] | QuestionLike | Pa
 
 
 def read_questions(path: Path | str) -> list[Question | Skipped]:
-    """The questions in a file: head, relation, tail with ? for what is asked, or JSON lines without that field."""
+    """The questions in a file: head, relation, tail with ? in the open column, or JSON lines without that field."""
     return [
         _question(row.parts, number, row.line) if row.malformed is None else _malformed(row, number)
         for number, row in enumerate(read_batch(path, open_fields=True), 1)

@@ -1,4 +1,4 @@
-"""Results of the public API: plain objects with one JSON shape.
+"""Results of the public API: plain objects with one JSON structure.
 
 Every result has `to_dict()`, `to_polars()`, `to_pandas()`, a readable `repr` and `_repr_html_` for notebooks. The
 dictionary is what `--format json` prints, for every command but some of `anykg data`:
@@ -15,7 +15,7 @@ dictionary is what `--format json` prints, for every command but some of `anykg 
 }
 ```
 
-`rows` is the table that `to_polars()` returns, `summary` holds what concerns all rows, `warnings` are sentences.
+`rows` is the table that `to_polars()` returns, `summary` applies to all rows, `warnings` are sentences.
 `graph` and `model` are null if there is none.
 """
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from anykg.graph.graph import KnowledgeGraph
 
 SHOWN_ROWS = 50
-"""Rows that a repr shows."""
+"""Number of rows shown in a repr."""
 
 
 @dataclass(frozen=True)
@@ -78,11 +78,11 @@ class Result:
         return self.to_polars()
 
     def summary(self) -> dict[str, Any]:
-        """Return what concerns all rows, JSON-ready."""
+        """Return the values that apply to all rows, JSON-ready."""
         return {}
 
     def renderables(self) -> list[RenderableType]:
-        """Return what a terminal shows, top to bottom, as rich objects."""
+        """Return the output for a terminal, top to bottom, as rich objects."""
         return [table_of_frame(self.to_polars().head(SHOWN_ROWS))]
 
     def to_pandas(self) -> pd.DataFrame:
@@ -95,7 +95,7 @@ class Result:
         return pd.DataFrame(self.to_polars().to_dict(as_series=False))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain JSON-ready values; the shape is that of the module's docstring."""
+        """Return everything as plain JSON-ready values, with the structure in the module's docstring."""
         shape = {
             "command": self.command,
             "version": __version__,
@@ -145,7 +145,7 @@ def table_of_frame(frame: pl.DataFrame) -> RenderableType:
 
 
 def cell_text(value: Any) -> str:
-    """A value as a table shows it.
+    """Format a value for a table.
 
     >>> [cell_text(v) for v in (0.123, 12345, True, None, "a")]
     ['0.12', '12,345', 'yes', '', 'a']

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 MIN_CONFIDENCE = 0.1
 """Confidence below which mined rules are not applied by default."""
 _NUMBERED = re.compile("[EC][1-9][0-9]*")
-"""Variables of a clause that no one takes for a name."""
+"""Variables of a clause that cannot be mistaken for names."""
 GROUNDINGS = 1000
-"""Instances kept."""
+"""Number of instances kept."""
 SHOWN = 20
 RATIOS = ("head_coverage", "confidence", "pca_confidence")
 
@@ -79,7 +79,7 @@ class MinedRules(Result):
         return pl.DataFrame(rows, schema=schema).sort("confidence", descending=True, maintain_order=True)
 
     def summary(self) -> dict[str, Any]:
-        """Return what was mined and how many clauses and named rules there are."""
+        """Return the settings of the mining and the numbers of clauses and named rules."""
         counts = {"clauses": len(self.rules.clauses), "groundings": len(self.rules.groundings)}
         return {"graph": self.rules.graph, "digest": self.rules.digest} | counts
 
@@ -101,13 +101,13 @@ class MinedRules(Result):
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class ImpliedFacts(Answers):
-    """Facts that rules imply, best first: confidence, the most confident rule, and the facts it rests on."""
+    """Facts that rules imply, best first: confidence, the most confident rule, and the facts that match its body."""
 
     total: int
-    """How many unknown facts the rules imply; `k` limits how many are listed."""
+    """Number of unknown facts that the rules imply; `k` limits how many are listed."""
 
     def summary(self) -> dict[str, Any]:
-        """Return how many facts are listed, and how many are implied."""
+        """Return the numbers of listed and of implied facts."""
         return super().summary() | {"implied": self.total}
 
     @property
@@ -125,8 +125,8 @@ class ImpliedFacts(Answers):
             for row in self
         ]
         if not lines:
-            return ["No unknown fact is implied."]
-        more = [f"{self.sentence}; `k` sets how many."] if self.sentence else []
+            return ["No unknown facts are implied."]
+        more = [f"{self.sentence}; `k` sets the number."] if self.sentence else []
         return [Text(printable("\n".join(lines), lines=True)), *more]
 
 
@@ -147,13 +147,13 @@ def rules(
         graph: A graph, file, dataset name, DataFrame, NetworkX graph or list of triples.
         length: Longest path in a clause, 1 to 3.
         nulls: Number of shuffled graphs that significance is measured against; 0 for none.
-        min_support: Facts that a named rule must explain.
-        seconds: Do not count every clause, but sample rules in the graph's relations for about this long: for graphs
-            of millions of facts. Their counts are estimates, with standard errors of the confidences; `nulls` and
-            `resume` do not apply.
-        seed: Draws the shuffled graphs and samples.
+        min_support: Minimum number of facts that a named rule must imply.
+        seconds: Sample rules over the graph's relations for about this many seconds instead of counting every clause:
+            for graphs with millions of facts. Their counts are estimates, with standard errors of the confidences;
+            `nulls` and `resume` do not apply.
+        seed: Seed for the shuffled graphs and samples.
         progress: Called with (done, total) units of work.
-        resume: Keep counts in the user's cache while mining, and continue from them after an interrupt.
+        resume: Keep intermediate counts in the user's cache, and continue from them after an interruption.
     """
     loaded, info = graph_of(graph)
     if seconds is not None:
@@ -177,7 +177,9 @@ def apply_rules(
     k: int | None = 20,
     progress: Progress = ignore,
 ) -> ImpliedFacts:
-    """Predict with rules alone: return the unknown facts they imply, with the confidence of the best rule, and why.
+    """Predict with rules alone: return the facts they imply, with the best rule, its confidence and the reasons.
+
+    Only facts that are not in the graph are returned.
 
     Mined rules with named relations are applied if the graph has relations of these names, otherwise the clauses.
 
@@ -204,7 +206,7 @@ def apply_rules(
 
 
 def _written(text: str, graph: KnowledgeGraph) -> tuple[Applied, tuple[str, ...]]:
-    """A clause as a person wrote it, and warnings about variables that look like names."""
+    """Parse a clause written by a user, with warnings about variables that look like names."""
     written = read(text)
     meant = [name for name in written.relation_variables if not _NUMBERED.fullmatch(name) and name in graph.relations]
     if meant:
@@ -220,7 +222,7 @@ def _written(text: str, graph: KnowledgeGraph) -> tuple[Applied, tuple[str, ...]
     if len(set(named)) < len(named):
         raise ClauseError(f"{text!r}: expected different names for different relations, found two for the same.")
     warnings = tuple(
-        f"{name} is a variable in the clause, it does not stand for the entity of that name."
+        f"{name} is a variable in the clause and does not refer to the entity of that name."
         for name in written.entity_variables
         if not _NUMBERED.fullmatch(name) and name in graph.entities
     )

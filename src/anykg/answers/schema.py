@@ -69,7 +69,7 @@ class GraphSchema(Result):
         }
 
     def renderables(self) -> list[RenderableType]:
-        """Return a table of the relations with most facts, and the largest kinds."""
+        """Return a table of the relations with the most facts, and the largest kinds."""
         from rich.text import Text
 
         rows, kinds = self.schema.relations, self.schema.kinds
@@ -82,7 +82,7 @@ class GraphSchema(Result):
 
 
 def schema(graph: GraphLike) -> GraphSchema:
-    """Describe the relations of a graph: which are functional, symmetric, one-way, duplicates, and what they join.
+    """Describe the relations of a graph: functional, symmetric, one-way, duplicates, and their kinds of entities.
 
     >>> import anykg
     >>> anykg.schema("atlas")["has capital"].statements[0].holds

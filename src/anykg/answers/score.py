@@ -1,11 +1,12 @@
 """Score given facts: a score, a probability, and the rank of each end among all entities.
 
-A fact that the graph has is scored on the graph without it, so that the model does not see the answer. Known
-facts are left out in groups of at most 5% of the graph, so that what is left stays like the graph.
+A known fact is scored on the graph without it, so that the model does not see the answer. Known facts are left out in
+groups of at most 5% of the graph, so that the rest stays similar to the graph.
 
-`predict` states two probabilities: of the tail as an answer to (head, relation, ?), and of the head as one to (?,
-relation, tail). One of these questions often knows more than the other: that someone lacks a birthplace says more than
-that a city may lack one of many natives. The larger is stated, unless an end has its only fact of the relation already.
+Each fact has two probabilities: that of the tail as an answer to (head, relation, ?), and that of the head as an answer
+to (?, relation, tail). One of these questions is often more informative than the other: that someone lacks a birthplace
+says more than that a city may lack one of many natives. The larger probability is returned, unless an end already has
+its only fact of the relation.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 SHARE = 0.05
-"""Share of the facts left out at a time."""
+"""Share of the facts that is left out at a time."""
 SHOWN = 3
 """Number of facts that are shown with what they contradict."""
 
@@ -59,10 +60,10 @@ def score(
         graph: A graph, file, dataset name, DataFrame, NetworkX graph or list of triples.
         facts: (head, relation, tail) rows, a DataFrame with these columns, or a file of facts.
         model: A model, the name of a shipped one, a folder, or a hub id.
-        calibrated: Run a check first if the model has not been calibrated on this graph. Without, probabilities are
-            only stated if it has.
+        calibrated: Run a check first if the model has not been calibrated on this graph. Otherwise probabilities are
+            only returned if it has.
         strict: Raise at the first of several facts with an unknown name, instead of listing them in `skipped`.
-        budget: How many facts near each fact are read to score it, as in `predict`.
+        budget: Number of facts read near each fact, as in `predict`.
         progress: Called with (done, total) questions.
 
     Returns:
@@ -114,8 +115,8 @@ def score(
     warnings += [] if note is None else [note]
     if known.any() and has_seen(scorer, loaded):
         warnings.append(
-            f"The model may have been fitted to {known.sum():,} of these facts, which then partly prove themselves; "
-            "`anykg audit` judges known facts by the others alone."
+            f"The model may have been fitted to {known.sum():,} of these facts, which then partly support "
+            "themselves; `anykg audit` judges known facts by the other facts only."
         )
     return table_of(
         loaded,
@@ -152,7 +153,7 @@ def probabilities_of(
 def _probabilities(
     curve: Calibration, graph: KnowledgeGraph, facts: np.ndarray, column: int, found: Ranked
 ) -> np.ndarray:
-    """The probabilities [F] of facts as answers to the questions that ask for a column; none is above the first's."""
+    """The probabilities [F] of facts as answers to questions that predict a column, at most that of the first."""
     assert found.standing is not None
     leading, following, totals, second, answered = found.standing
     rows = np.arange(len(facts))

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 ASKED = ("predict", "score")
 """Commands whose scores are those of answers to different questions."""
 NONE_OF_THESE = "none of these"
-"""Stands for the answer in the last row of a list."""
+"""Represents the answer in the last row of a list."""
 NOTE_ON_SCORES = "Compare scores within one question only; across questions, use probabilities."
 
 
@@ -34,16 +34,16 @@ class OpenList(NamedTuple):
     query: int
     """The number of the question, from 1."""
     names: tuple[str | None, ...]
-    """Head, relation and tail of the question; None in the column that is asked for."""
+    """Head, relation and tail of the question; None in the open column."""
     labels: tuple[str | None, ...]
-    """The same, as printed."""
+    """The same with labels, as printed."""
     none_of_these: float
     """The probability that no entity (or relation) of the graph, beyond the known answers, is an answer."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Answers(Result):
-    """Facts with figures: for `predict`, question by question, best first.
+    """Facts with scores and ranks: for `predict`, question by question, best first.
 
     Columns: head, relation, tail, score (or probability), rank and known; before them, if several questions were asked,
     `query`, the number of the question from 1.
@@ -51,15 +51,15 @@ class Answers(Result):
 
     frame: pl.DataFrame
     labels: pl.DataFrame | None = None
-    """Labels of heads, relations and tails, if the graph has some; printed instead of the names."""
+    """Labels of heads, relations and tails, if the graph has labels; printed instead of the names."""
     skipped: tuple[Skipped, ...] = ()
-    """Questions that could not be asked, or facts that could not be scored."""
+    """Questions that could not be answered, or facts that could not be scored."""
     open_lists: tuple[OpenList, ...] = ()
     """For `predict` with probabilities: the last row of every list."""
     left_out: Mapping[int, int] | None = None
-    """For `predict`: how many known answers were left out, by the number of the question; None if they are listed."""
+    """For `predict`: the number of known answers left out, by the number of the question; None if they are listed."""
     batch_warnings: tuple[str, ...] = ()
-    """Those of the warnings that are about several questions together."""
+    """The warnings that concern several questions together."""
     extra: dict[str, Any] = field(default_factory=dict)
     """Further entries of the summary."""
 
@@ -115,7 +115,7 @@ class Answers(Result):
         return self.frame.to_dicts()
 
     def summary(self) -> dict[str, Any]:
-        """Return the number of rows, the questions or facts that were skipped, and what lists leave out."""
+        """Return the number of rows, the skipped questions or facts, and the known answers left out."""
         skipped = {"skipped": [part._asdict() for part in self.skipped]} if self.skipped else {}
         ends = self._by_question("probability", {end.query: end.none_of_these for end in self.open_lists})
         known = self._by_question("count", self.left_out or {})
@@ -129,7 +129,7 @@ class Answers(Result):
         return [{"query": query, name: value} for query, value in values.items()]
 
     def renderables(self) -> list[RenderableType]:
-        """Return the table, how many rows it leaves out, and what scores can be compared with."""
+        """Return the table, the number of rows it leaves out, and a note on how scores can be compared."""
         from rich.text import Text
 
         if not len(self):

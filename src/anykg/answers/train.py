@@ -40,7 +40,7 @@ class Training(Result):
     folder: Path
     log: pl.DataFrame
     chosen: dict[str, str]
-    """Settings chosen by validation, with `grid`."""
+    """Settings selected by validation, with `grid`."""
     kept: str = "best"
     """Which weights were kept: best or last."""
     leads: bool = True
@@ -88,17 +88,17 @@ def train(
     """Train a model and keep its best weights in a folder.
 
     Args:
-        model: The name of a kind of model, such as "isdea+", or MODULE:CLASS.
-        graphs: A task, or any graph, of which a seeded tenth is validated on (none with checkpoint="last"); or a list
-            of names, paths and tasks, which are trained on together.
+        model: The name of a model, such as "isdea+", or MODULE:CLASS.
+        graphs: A task, or any graph, of which a random tenth is used for validation (none with checkpoint="last"); or a
+            list of names, paths and tasks, which are trained on together.
         out: The folder to write to.
-        seed: Seeds everything random.
-        resume: Continue a training that was stopped.
+        seed: Seed of all random choices.
+        resume: Continue a stopped training run.
         weights: Start from the weights and the settings of this model.
-        grid: Choose settings by validation over the model's own grid.
+        grid: Select hyperparameters from the model's own grid by validation.
         device: The device: cpu, cuda, cuda:1, mps.
         trust: Import the class of `weights` if it is not one of anykg's own.
-        data_dir: Where to look for datasets first.
+        data_dir: Folder that is searched for datasets first.
         reading: How to read files: columns, separator, header, literals, labels.
         on_epoch: Called with the figures of each epoch.
         progress: Called with (done, total) steps.

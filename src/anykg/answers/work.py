@@ -37,7 +37,7 @@ from anykg.provenance import source_digest
 SLICE = 64
 """Questions per part."""
 QUEUED, AHEAD = 1, 4
-"""Upper bounds per worker on queued parts, and on finished parts that wait for an earlier one."""
+"""Upper bounds per worker on queued parts, and on finished parts that are waiting for an earlier one."""
 FORGET_DAYS = 14
 """How long the parts of an interrupted run are kept."""
 
@@ -45,7 +45,7 @@ Arrays = dict[str, np.ndarray]
 
 
 class Subject:
-    """The subject of the work: a graph, a model, and how many facts are read per question (`evaluation.reading`)."""
+    """The subject of the work: a graph, a model, and the number of facts read per question (`evaluation.reading`)."""
 
     def __init__(self, graph: KnowledgeGraph, model: LinkPredictor | None = None, budget: int | None = None) -> None:
         self.graph, self.budget = graph, budget
@@ -66,7 +66,7 @@ class Subject:
         return encode(self.model, self.graph, self.budget)
 
     def best_answers(self, questions: np.ndarray, **how: Any) -> Best:
-        """As `evaluation.reading.best_answers`."""
+        """Like `evaluation.reading.best_answers`."""
         return best_answers(self.model, self.graph, questions, encoded=self.encoded, budget=self.budget, **how)
 
     def without(self, rows: np.ndarray, rest: KnowledgeGraph | None = None) -> Subject:
@@ -147,7 +147,7 @@ def results(
         parts: Arguments of each part.
         common: Given to every part.
         cluster: Where to compute; None for this process.
-        store: Keeps finished parts; the caller clears it when it has made use of all of them.
+        store: Keeps finished parts; the caller clears it after using all of them.
     """
     done = set() if store is None else store.indices()
     left = [index for index in range(len(parts)) if index not in done]
@@ -189,7 +189,7 @@ class SubjectSpec:
     """What a worker needs to load the subject."""
 
     digest: str
-    """Digest of graph, model, device and budget, which tells one subject from another."""
+    """Digest of graph, model, device and budget, which identifies the subject."""
     graph: SharedFile = field(compare=False)
     model: tuple[bytes, bytes] | None = field(compare=False)
     """Description and weights."""
@@ -219,8 +219,8 @@ def _elsewhere(
         if done.lost:
             raise SettingError(
                 "cluster",
-                f"part {done.arguments[3] + 1} of {len(parts)} lost its worker {RETRIES + 1} times, maybe for lack of "
-                "memory; give Ray fewer CPUs on each machine and ask again to resume",
+                f"part {done.arguments[3] + 1} of {len(parts)} lost its worker {RETRIES + 1} times, possibly "
+                "because of insufficient memory; give Ray fewer CPUs on each machine and run again to resume",
             )
         yield done.arguments[3], done.result
 
@@ -234,7 +234,8 @@ def work_on(spec: SubjectSpec, function: Function, common: Any, index: int, part
     if installed != spec.versions:
         raise SettingError(
             "cluster",
-            f"expected {', '.join(spec.versions)}, as here, and found {', '.join(installed)} in a worker; install the "
+            f"expected {', '.join(spec.versions)}, as on this machine, found {', '.join(installed)} in a worker; "
+            "install the "
             "same versions on all machines",
         )
     with threads(torch=spec.threads, kernels=spec.threads):
@@ -308,7 +309,7 @@ def _saved(model: LinkPredictor) -> tuple[bytes, bytes]:
 
 
 def _loaded(files: tuple[bytes, bytes]) -> LinkPredictor:
-    """A model from the contents of its files; the command that sent it has decided to trust its code."""
+    """A model from the contents of its files; the process that sent it has already decided to trust its code."""
     from anykg.models.folders import MODEL_FILE, WEIGHTS_FILE
     from anykg.models.store import load_model
 

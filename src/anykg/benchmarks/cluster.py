@@ -1,7 +1,7 @@
 """Run the cells of an experiment on the machines of a Ray cluster.
 
-Everything is as on one machine: a cell is claimed, skipped if done and resumed if not. So all machines must see the
-same folder of runs.
+It works as on one machine: a cell is locked, skipped if done and resumed otherwise. All machines must therefore share
+the folder of runs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def run_on(
     minutes: float | None = None,
     tell: Tell,
 ) -> int:
-    """As `run_all`, on the cluster at `address`, or on all cores of this machine with "local"."""
+    """Like `run_all`, on the cluster at `address`, or on all cores of this machine with "local"."""
     runs, data_dir = runs.resolve(), data_dir and data_dir.resolve()  # workers start elsewhere
     deadline = None if minutes is None else time.monotonic() + 60 * minutes
     with connected(address, threads=1) as cluster:

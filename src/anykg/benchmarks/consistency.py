@@ -1,7 +1,7 @@
 """Check whether published metrics are consistent with each other.
 
-Hits@1, Hits@5 and Hits@10 say how many ranks are 1, up to 5, up to 10 and up to 51; each group bounds its part of the
-MRR. Ranks may be halves, where ties are averaged. The bounds are linear, so means over seeds keep them.
+Hits@1, Hits@5 and Hits@10 determine how many ranks are 1, up to 5, up to 10 and up to 51; each group bounds its part of
+the MRR. Ranks may be halves, if ties are averaged. The bounds are linear, so means over seeds keep them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""An experiment as a declarative file: what is trained on, what is tested, and which models and seeds.
+"""An experiment as a declarative file: training tasks, test graphs, models and seeds.
 
-A task names what is trained on: a task of the catalog, or graphs of one family joined by "+" (`infra+sci`). Columns say
-what is tested, each a list of graphs to average over; a graph is never asked of a model that was trained on its topic.
-Experiments may share their cells: a cell is trained once, and each experiment asks it about its own graphs.
+A task is a training set: a task of the catalog, or graphs of one family joined by "+" (`infra+sci`). Columns are test
+sets, each a list of graphs to average over; a model is never tested on a graph of a topic that it was trained on.
+Experiments may share their cells: a cell is trained once, and each experiment tests it on its own graphs.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from anykg.errors import ConfigError, UnknownName, nearest
 OWN = "own"
 """In a column: the inference graph of the task itself."""
 VALID = "valid"
-"""In a column: the graphs trained on, asked about the facts of their valid.txt."""
+"""In a column: the training graphs, tested on the facts of their valid.txt."""
 MESSAGE = "message"
-"""The same, asked of the part of the graph that messages pass over in training: what is held out is not observed."""
+"""The same, tested on the message-passing part of the training graph: held-out facts are not observed."""
 
 
 @dataclass(frozen=True)
@@ -34,21 +34,21 @@ class ModelRow:
     model: str = ""
     """The registered model; the row's name if empty."""
     weights_of: ModelRow | None = None
-    """The row above it whose trained weights it uses; its own if none."""
+    """The earlier row whose trained weights it uses; its own if empty."""
     config: Mapping[str, Any] = field(default_factory=dict)
     """Settings of the model other than its defaults, at inference."""
     recipe: Mapping[str, Any] = field(default_factory=dict)
     """Settings of its training other than its defaults."""
     graphs: Literal["merged", "apart", "experts"] = "merged"
-    """Whether several training graphs are joined by name into one, or kept as they are and take turns, or have a model
-    each beside the merged one, all of them those of `weights_of`: which one answers is chosen, see `experts`."""
+    """Whether several training graphs are merged by name, kept separate and sampled in turn, or have one model each in
+    addition to the merged one (all from `weights_of`), of which one is selected per graph; see `experts`."""
     training_graph: Literal["valid", "message"] = "valid"
     """In a column of training graphs: the whole graph is observed, or only the part that is not held out as targets,
     as in the public code of ISDEA+."""
     protocols: tuple[str, ...] = ()
     """The protocols, that of the paper's row first; the experiment's if empty."""
     limits: Mapping[str, int] = field(default_factory=dict)
-    """Sizes of seeded samples of questions, by kind: {relation = 500}."""
+    """Sizes of random samples of questions, by kind: {relation = 500}."""
 
 
 class Cell(NamedTuple):

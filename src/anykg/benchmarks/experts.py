@@ -1,7 +1,7 @@
-"""Choose one of several trained models for a graph: the one that is best at the graph's own facts.
+"""Select one of several trained models for a graph: the one that is best on the graph's own facts.
 
-Some facts of the graph are hidden and every expert is asked for them, so the choice only uses the graph that questions
-are about. A bad expert cannot harm the answers of a good one.
+Some facts of the graph are hidden and predicted by every expert, so the selection only uses the graph itself. A bad
+expert cannot harm the answers of a good one.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Split one graph into a training graph and an inference graph that share no entity, or neither entity nor relation.
 
-The inference entities are the first ones that a breadth-first search from a drawn entity meets, so that both sides stay
-dense; a triplet between the two sides belongs to neither. `inductive` keeps of the inference graph what training has
-relations for. `fully-inductive` gives each relation to the side where it has the larger share of the triplets. Each
-side then holds out a part of its own, for validation and for testing.
+The inference entities are the first ones that a breadth-first search from a random entity reaches, so that both sides
+stay dense; triplets between the two sides belong to neither. `inductive` drops inference triplets of relations that
+training does not have. `fully-inductive` gives each relation to the side where it has the larger share of the triplets.
+Each side then holds out a part of its own, for validation and for testing.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ HELD_OUT = 0.1
 
 @dataclass(frozen=True)
 class Dropped:
-    """What neither side contains."""
+    """The parts of the graph that neither side contains."""
 
     between: int
     """Triplets between a training entity and an inference entity."""
@@ -81,7 +81,7 @@ def split_by_kind(
 
 
 def _inference_entities(graph: KnowledgeGraph, share: float, seed: int) -> np.ndarray:
-    """Which entities [N] are for inference: about `share` of them, those nearest to a drawn one."""
+    """Mask [N] of the entities for inference: about `share` of them, those nearest to a random one."""
     heads, _, tails = graph.triplets.T
     n = graph.num_entities
     edges = sp.csr_array((np.ones(len(heads), np.int8), (heads, tails)), shape=(n, n))

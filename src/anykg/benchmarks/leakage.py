@@ -38,13 +38,13 @@ class Leakage:
     shared_relations: int
     shared_triplets: int
     unobserved_entities: int
-    """Entities asked about without an observed fact."""
+    """Test entities without an observed fact."""
     unobserved_relations: int
     asked: int
     asked_with_fact_back: int
-    """Asked triplets whose tail has an observed fact of any relation about the head."""
+    """Test triplets whose tail has an observed fact of any relation to the head."""
     asked_with_inverse: int
-    """Asked triplets that are observed swapped, by an inverse duplicate of their relation."""
+    """Test triplets that are observed in reverse, by an inverse duplicate of their relation."""
     inverses: tuple[Inverse, ...]
     """Inverse duplicates in the inference graph."""
 

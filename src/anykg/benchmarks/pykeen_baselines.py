@@ -1,11 +1,11 @@
 """Train PyKEEN's ComplEx and RotatE for a given time on the same facts, for comparison with `anykg fit`.
 
 Settings are those of the papers that made these models strong. ComplEx (Lacroix et al. 2018): inverse relations, all
-entities as candidates (LCWA), cross-entropy, N3, a small start, Adagrad; PyKEEN's own default, a standard normal start
-with a weak L2 norm, overfits at once. RotatE (Sun et al. 2019): no inverse relations, self-adversarial negatives at
-temperature 1, margin 9 and Adam. What the minutes on a processor ask for was chosen once for all graphs, on validation
-facts of UMLS: 32 negatives and small batches (MRR 82 after 25 seconds of one core; 41 with 64 negatives, batches of
-512 and rank 200, which makes too few steps; 80 with margin 3).
+entities as candidates (LCWA), cross-entropy, N3, small initial values, Adagrad; PyKEEN's own default, standard normal
+initialisation with a weak L2 penalty, overfits immediately. RotatE (Sun et al. 2019): no inverse relations,
+self-adversarial negatives at temperature 1, margin 9 and Adam. Settings for a few minutes on a CPU were chosen once for
+all graphs, on validation facts of UMLS: 32 negatives and small batches (MRR 82 after 25 seconds of one core; 41 with 64
+negatives, batches of 512 and rank 200, which makes too few steps; 80 with margin 3).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Read why figures differ from the paper's, from `reasons.toml` beside an experiment's figures.
+"""Read the reasons why figures differ from the paper's, from `reasons.toml` next to an experiment's figures.
 
     [[reason]]
     models = ["gin"]              # rows of the table

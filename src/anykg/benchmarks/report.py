@@ -22,7 +22,7 @@ from anykg.evaluation.protocol import PROTOCOLS
 
 LABELS = {"hits@10": "Hits@10", "hits@5": "Hits@5", "hits@1": "Hits@1", "mrr": "MRR"}
 KEPT = ("protocol", "seed", "counts", "metrics", "standard_errors", "score_errors", "expert", "made_with")
-"""Keys of an evaluation that a results file keeps; the rest stays in the run's folder."""
+"""Keys of an evaluation that are stored in a results file; the rest stays in the run's folder."""
 KEPT_OF_OWN = (*KEPT, "ties", "by_stratum")
 """Further keys kept for the task's own graph."""
 ZERO_SHOT = "zero-shot"
@@ -36,9 +36,9 @@ class Figure(NamedTuple):
     model: str
     protocol: str
     dataset: str
-    """What was trained on."""
+    """The training set."""
     column: str
-    """What was tested."""
+    """The test set."""
     task: str
     """The kind of question."""
     metric: str
@@ -133,7 +133,7 @@ def lines_of(experiment: Experiment) -> list[Line]:
 
 
 def figures(experiment: Experiment, results: Path) -> list[Figure]:
-    """Every number of the experiment's tables, also those that are missing.
+    """Every number of the experiment's tables, including missing ones.
 
     Cells that were measured under an earlier definition of their protocol count as missing.
     """

@@ -1,7 +1,7 @@
-"""Run the cells of an experiment: each in its own folder, done ones skipped, stopped ones resumed.
+"""Run the cells of an experiment: each in its own folder, skipping finished cells and resuming stopped ones.
 
-A cell is claimed by a lock on its folder that the system drops with its holder, so several processes can share a list
-and a killed one leaves nothing behind.
+A cell is locked by a lock on its folder that the system releases with its holder, so several processes can share a list
+and a killed process leaves no locks behind.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def with_available_graphs(experiment: Experiment, data_dir: Path | None) -> Expe
 def run_cell(experiment: Experiment, cell: Cell, runs: Path, data_dir: Path | None) -> Tests:
     """Train one model on one task, and evaluate both kinds of question on every graph that is not done yet.
 
-    Results are written graph by graph, so that an interrupted cell resumes at the graph it was at.
+    Results are written graph by graph, so that an interrupted cell resumes at the current graph.
     """
     started = time.monotonic()
     folder = folder_of(runs, experiment, cell)
@@ -128,7 +128,7 @@ def _class_of(row: ModelRow) -> Any:
 
 
 def _experts(experiment: Experiment, cell: Cell, runs: Path, data_dir: Path | None) -> Experts:
-    """A model for each training graph and one for all of them merged: those of other cells, trained if not yet."""
+    """A model for each training graph and one for all of them merged: those of other cells, trained if necessary."""
     assert cell.model.weights_of is not None
     models = {}
     for task in dict.fromkeys([*cell.task.split("+"), cell.task]):
@@ -201,7 +201,7 @@ def _figures(
 
 @lru_cache(maxsize=12)
 def _load(name: str, data_dir: Path | None) -> Task:
-    """A task, read once in a process: what models derive from a graph is kept with it, so all topics should fit."""
+    """A task, read once per process and cached with data derived by models, so all topics should fit in memory."""
     return load_task(name, data_dir)
 
 

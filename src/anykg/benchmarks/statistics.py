@@ -1,7 +1,7 @@
 """Statistics of a graph: sizes, degrees, and facts known in both directions.
 
-Observed and asked facts are counted together, and so are the entities and relations that occur in them; names that
-occur in no fact do not count. An entity's degree counts facts, not neighbours.
+Observed and test facts are counted together, and so are the entities and relations that occur in them; names that occur
+in no fact do not count. An entity's degree counts facts, not neighbours.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ class GraphStatistics:
     observed_facts: int
     asked_facts: int
     average_degree: float
-    """2 (observed + asked) / entities."""
+    """2 (observed + test) / entities."""
     share_with_fact_back: float
     """Share of the facts whose tail has a fact of any relation back to the head; loops have none."""
     mutual_pairs: int
     """Pairs of entities with facts both ways."""
     in_degrees: np.ndarray
-    """At d, how many entities are the tail of d facts."""
+    """At index d, the number of entities that are the tail of d facts."""
     out_degrees: np.ndarray
-    """At d, how many entities are the head of d facts."""
+    """At index d, the number of entities that are the head of d facts."""
 
     def as_json(self) -> dict[str, Any]:
         """Plain numbers and lists."""
@@ -61,7 +61,7 @@ def graph_statistics(
     query: KnowledgeGraph | None = None,
     beside: KnowledgeGraph | None = None,
 ) -> GraphStatistics:
-    """Statistics of observed and asked facts; those of `beside` only add their entities and relations."""
+    """Statistics of observed and test facts; those of `beside` only add their entities and relations."""
     known = observed if query is None else observed.union(query)
     everything = known if beside is None else known.union(beside)  # known ids are unchanged
     heads, _, tails = known.triplets.T.astype(np.int64)

@@ -63,7 +63,7 @@ def run(
     data_dir: Path | None = None,
     tell: Tell = lambda text: None,
 ) -> None:
-    """Fill in the cells that are missing, or were made with other weights."""
+    """Compute the cells that are missing or were made with other weights."""
     folder = results / NAME
     digests = {name: digest_of(model) for name, model in models.items()}
     for source in graphs:
@@ -111,7 +111,7 @@ def _asked(model: LinkPredictor, task: Task, kind: Target, protocol: str, limit:
 
 
 def answer_seen(result: Evaluation) -> np.ndarray:
-    """Whether the answer [Q] to each question about an entity has another fact of the asked relation, on its side."""
+    """Whether the answer [Q] to each question about an entity has another fact of the relation, at the same end."""
     bit = np.where(result.sides == "tail", STRATA.index("relation-tail"), STRATA.index("head-relation"))
     seen: np.ndarray = result.strata & bit > 0
     return seen
@@ -189,7 +189,7 @@ def _strata_lines(
 
 
 def _cost_lines(cells: Cells, models: list[str]) -> list[str]:
-    """Processor milliseconds for a question, answered in batches, as the median over graphs."""
+    """CPU milliseconds per question, answered in batches, as the median over graphs."""
     kinds = [(kind, protocol) for kind, protocol in KINDS if protocol == "full"]
     lines: list[str] = []
     for name in models:

@@ -10,12 +10,12 @@ from anykg.cli.options import ClusterAddress, DataDir, GraphName, Rows, RowsOut,
 from anykg.cli.reading import Reading, takes_reading
 
 EXAMPLES = """
-List the known facts that the rest of the graph contradicts, least plausible first, with the reason: at most --top of
-those below --max-plausibility.
+List known facts that the rest of the graph contradicts, least plausible first, with a reason for each: at most --top
+of those below --max-plausibility.
 
-The facts are hidden in parts, and each part is judged by the others: by vectors and rules fitted to them, and by
-their schema. Prints an estimate of the time first. After Ctrl-C, finished parts are kept for the same command. The
-result is stored too, so listing other facts of the same audit takes no time; --again repeats it.
+The facts are split into folds. Each fold is scored by embeddings, rules and a schema fitted to the other folds. Prints
+a time estimate first. After Ctrl-C, the same command continues with the unfinished folds. The result is stored as well,
+so listing other facts of the same audit takes no time; --again repeats it.
 
 Examples:
 
@@ -37,20 +37,22 @@ def register(app: typer.Typer) -> None:
 @takes_reading()
 def audit(
     graph: GraphName,
-    top: Annotated[int | None, listed("Number of facts, at most; default: 1 in 50, at least 10, at most 100.")] = None,
+    top: Annotated[int | None, listed("Maximum number of facts; default: 1 in 50, at least 10, at most 100.")] = None,
     max_plausibility: Annotated[
-        float, typer.Option(help="Only list facts below this; 1 lists any.", min=0, max=1)
+        float, typer.Option(help="Only list facts with a lower plausibility; 1 lists any.", min=0, max=1)
     ] = 0.5,
     relations: Annotated[list[str] | None, typer.Option(help="Only list facts of this relation (repeatable).")] = None,
-    folds: Annotated[int, typer.Option(help="Number of parts that the facts are hidden in.", min=2)] = 10,
+    folds: Annotated[int, typer.Option(help="Number of folds that are held out in turn.", min=2)] = 10,
     minutes: Annotated[
         float | None, typer.Option(help="Approximate time; default 1, plus 1 for every 15,000 facts, up to 20.")
     ] = None,
     epochs: Annotated[
         int | None,
-        typer.Option(help="Passes of ComplEx instead of a time; the result then depends on the seed alone.", min=1),
+        typer.Option(
+            help="Epochs of ComplEx instead of a time limit; the result then depends only on the seed.", min=1
+        ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed for drawing the parts.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed for drawing the folds.")] = 0,
     again: Annotated[bool, typer.Option("--again", help="Repeat the audit even if its result is stored.")] = False,
     format: Rows = None,
     out: RowsOut = None,
@@ -77,8 +79,8 @@ def audit(
     if not again and is_kept(loaded, folds=folds, effort=effort, seed=seed):
         note("Using the stored result of an earlier audit, which took as long or longer; --again repeats it.")
     else:
-        takes = f"{epochs} passes each" if epochs else f"about {time:.2g} min"
-        note(f"{len(loaded):,} facts in {folds} parts, {takes}.")
+        takes = f"{epochs} epochs each" if epochs else f"about {time:.2g} min"
+        note(f"{len(loaded):,} facts in {folds} folds, {takes}.")
     with progress_bar("auditing") as advance:
         result = run(
             loaded,

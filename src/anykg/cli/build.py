@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Build benchmarks from raw graphs of any size.", no_args_is_help=True)
 
 Out = Annotated[Path, typer.Option(help="The folder to write to.")]
-Seed = Annotated[int, typer.Option(help="Seeds everything random.")]
+Seed = Annotated[int, typer.Option(help="Seed of all random choices.")]
 
 
 @app.command()
 @takes_reading(labels=False)
 def pediatypes(
-    raw: Annotated[list[Path], typer.Argument(metavar="RAW [RAW]", help="One raw graph, or two that make a pair.")],
+    raw: Annotated[list[Path], typer.Argument(metavar="RAW [RAW]", help="One raw graph, or a pair of them.")],
     out: Out,
     nodes: Annotated[int, typer.Option(help="Stop visiting entities once the sample has this many.")] = 5_000,
     edges: Annotated[int, typer.Option(help="Upper bound on facts.")] = 40_000,
@@ -31,7 +31,7 @@ def pediatypes(
     *,
     reading: Reading,
 ) -> None:
-    """Sample a connected part of a raw graph and split it 80/10/10, as PediaTypes was made.
+    """Sample a connected part of a raw graph and split it 80/10/10, the way PediaTypes was made.
 
     Two raw graphs A and B give the tasks A2B and B2A: train on one, test on the other.
 
@@ -53,7 +53,9 @@ def pediatypes(
     for name, path in zip(names, raw, strict=True):
         graph, _ = _read(path, reading)
         parts.append(builder.build(name, graph, size, seed))
-        typer.echo(f"{name}: {parts[-1].moved:,} facts moved to train so that everything asked is observed")
+        typer.echo(
+            f"{name}: {parts[-1].moved:,} facts moved to train so that all entities and relations to test are observed"
+        )
     pairs = [(parts[0], parts[0])] if len(parts) == 1 else [(parts[0], parts[1]), (parts[1], parts[0])]
     tasks = [builder.task_of_pair(a.name if a is b else f"{a.name}2{b.name}", a, b) for a, b in pairs]
     for task in tasks:
@@ -77,7 +79,7 @@ def wikitopics(
     *,
     reading: Reading,
 ) -> None:
-    """Cut a raw graph into one graph for each topic of relations, as WikiTopics was made.
+    """Split a raw graph into one graph per topic of relations, the way WikiTopics was made.
 
     Example: anykg data build wikitopics wikidata5m.txt.gz --topics topics.tsv --out data
     """
@@ -103,7 +105,7 @@ def wikitopics(
             topic = builder.build_topic(name, topic_graph, size, seed)
             write_task(topic.task, out)
             built.append(described(topic.task) | {"topic_entities": topic.entities, "topic_triplets": topic.triplets})
-            sizes = f"{len(topic.task.observed):,} observed and {len(topic.task.test):,} asked"
+            sizes = f"{len(topic.task.observed):,} observed and {len(topic.task.test):,} test"
             typer.echo(f"{name}: {sizes} of {topic.triplets:,} facts")
             advance(len(built), total)
     settings: dict[str, Any] = {"builder": "wikitopics", "seed": seed, **vars(size), "raw": raw.name}
@@ -111,7 +113,7 @@ def wikitopics(
 
 
 def _read(path: Path, reading: Reading, keep: Keep | None = None) -> tuple[KnowledgeGraph, int]:
-    """A raw graph, read under a bar, and how many triplets were left out."""
+    """Read a raw graph with a progress bar; also the number of triplets left out."""
     from anykg.benchmarks.build.raw import read_raw
     from anykg.cli.progress import progress_bar
 

@@ -11,12 +11,12 @@ from anykg.cli.output import TextFormat, say, write_result
 app = typer.Typer(
     invoke_without_command=True,
     help="""
-List what commands keep to start faster, packed copies of large graph files and mined rules; `anykg cache clear`
-removes it.
+List the cache that makes commands start faster: packed copies of large graph files, and mined rules. `anykg cache
+clear` empties it.
 
-A copy is made when a file of more than 2 MB is read, and used as long as the file keeps its size and time. Rules are
-kept if mining took more than half a second. All together take at most 20 GB, or what ANYKG_CACHE_LIMIT says (such as
-5GB; 0 for no cache); what was not used for longest is removed first. --no-cache reads a file as if there were no copy.
+A copy is made when a file of more than 2 MB is read, and used as long as the file's size and modification time are
+unchanged. Rules are kept if mining took more than half a second. The cache is limited to 20 GB, or to ANYKG_CACHE_LIMIT
+(such as 5GB; 0 for no cache); the least recently used files are removed first. --no-cache bypasses the copies.
 
 Example: anykg cache
 """,

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 EXAMPLES = """
 Measure how far to trust a model on your graph: hide some facts, ask for them, and report how many are found.
 
-No entity is left without facts. Popularity and PageRank are asked for the same facts, and with --fit a model that is
-fitted to the rest. The check also calibrates `anykg predict --calibrated`, which turns scores into
-probabilities. With several models, it says which one to use.
+Every entity keeps at least one fact. Popularity and PageRank predict the same facts as baselines. --fit also hides
+other facts, all at once, fits a model to the rest, and compares the two models on these facts. The check also
+calibrates the probabilities of `anykg predict --calibrated`. With several models, it recommends one.
 
 Answers are stored: checking the same graph again takes no time, and a graph that has changed by up to 5% of its facts
-uses those about its earlier version and says so. --again repeats the check.
+reuses the answers about its earlier version, with a warning. --again repeats the check.
 
 Examples:
 
@@ -52,17 +52,17 @@ def check(
         str,
         typer.Option("--models", "--model", help="Models, separated by commas: shipped names, folders or hub ids."),
     ] = "anykg-base+rules",
-    task: Annotated[TaskName, typer.Option(help="Ask for entities or for relations.")] = TaskName.NODE,
+    task: Annotated[TaskName, typer.Option(help="Predict entities or relations.")] = TaskName.NODE,
     facts: Annotated[int | None, typer.Option(help="Facts to hide; default 500, or 100 for relations.", min=1)] = None,
-    examples: Annotated[int, typer.Option(help="Show this many hidden facts and what the model answered.", min=0)] = 0,
+    examples: Annotated[int, typer.Option(help="Show this many hidden facts and the model's answers.", min=0)] = 0,
     fit: Annotated[
         float | None,
-        typer.Option(help="Also fit for this many minutes, to see how much `anykg fit` helps.", metavar="MINUTES"),
+        typer.Option(
+            help="Also fit a model for this many minutes, to show how much `anykg fit` helps.", metavar="MINUTES"
+        ),
     ] = None,
     budget: Budget = None,
-    again: Annotated[
-        bool, typer.Option("--again", help="Ask again, even if the answers of an earlier check are stored.")
-    ] = False,
+    again: Annotated[bool, typer.Option("--again", help="Repeat the check even if its answers are stored.")] = False,
     seed: Annotated[int, typer.Option(help="Seed for drawing the facts to hide.")] = 0,
     output: Text = TextFormat.TABLE,
     out: JsonOut = None,

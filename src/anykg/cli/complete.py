@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from anykg.graph.vocabulary import Vocabulary
 
 EXAMPLES = """
-List the most probable facts that a graph does not have.
+List the most probable missing facts of a graph.
 
-Probabilities are learnt by hiding facts first and proposing facts for the rest; this is done once for a graph and a
-model. The share of facts that are missing is estimated too, or given by --missing.
+Probabilities are learnt by hiding some facts and proposing facts for the rest; this is done once per graph and model.
+The share of facts that are missing is estimated as well, or set by --missing.
 
-Prints an estimate of the time first. With --out it is resumable: after Ctrl-C, run the same command again.
+Prints a time estimate first. With --out it is resumable: after Ctrl-C, run the same command again.
 
 Examples:
 
@@ -60,13 +60,15 @@ def complete(
     graph: GraphName,
     top: Annotated[int, listed("Number of facts.")] = 1000,
     relations: Annotated[
-        list[str] | None, typer.Option(help="Only this relation (repeatable), or a file of names.")
+        list[str] | None, typer.Option(help="Only facts of this relation (repeatable), or a file of names.")
     ] = None,
     heads: Annotated[
         list[str] | None,
         typer.Option(help="Only facts with this entity as head (repeatable), or a file of names."),
     ] = None,
-    min_probability: Annotated[float, typer.Option(help="Leave out facts below this.", min=0, max=1)] = 0.0,
+    min_probability: Annotated[
+        float, typer.Option(help="Leave out facts with a lower probability.", min=0, max=1)
+    ] = 0.0,
     per_relation: Annotated[int | None, typer.Option(help="At most this many facts of one relation.", min=1)] = None,
     per_entity: Annotated[
         int | None, typer.Option(help="At most this many facts about one entity, at either end.", min=1)
@@ -75,7 +77,7 @@ def complete(
         bool, typer.Option("--calibrated/--scores", help="Rank by probability, or by the model's scores.")
     ] = True,
     missing: Annotated[
-        float | None, typer.Option(help="Share of all facts that is assumed to be missing; by default estimated.")
+        float | None, typer.Option(help="Assumed share of all facts that are missing; estimated by default.")
     ] = None,
     budget: Budget = None,
     model: ModelName = "anykg-base+rules",
@@ -119,7 +121,7 @@ def complete(
             announce=lambda estimate: note(_announcement(estimate)),
             progress=advance,
         )
-    write_result(facts, written_as, out, nothing="No facts: all candidates are known already, or improbable.")
+    write_result(facts, written_as, out, nothing="No facts: all candidates are already known or improbable.")
     if calibrated and len(facts):
         note(_expected(facts.extra["expected"], len(facts), facts.extra["missing"]))
     if state is not None:
@@ -147,15 +149,14 @@ def _expected(expected: float, count: int, missing: float) -> str:
 def _announcement(estimate: Estimate) -> str:
     text = f"{estimate.questions:,} questions, about {duration(estimate.seconds)}."
     if estimate.calibration_seconds:
-        text += (
-            f" A check comes first, to turn scores into probabilities: about {duration(estimate.calibration_seconds)}."
-        )
+        takes = duration(estimate.calibration_seconds)
+        text += f" A calibration runs first, to turn scores into probabilities: about {takes}."
     if estimate.done:
         text = (
             f"Resuming after {estimate.done:,} of {estimate.questions:,} questions; "
             f"about {duration(estimate.seconds)} left."
         )
-    return text + (" --relations and --heads ask fewer." if estimate.seconds > LONG else "")
+    return text + (" Use --relations or --heads to ask fewer." if estimate.seconds > LONG else "")
 
 
 def duration(seconds: float) -> str:

@@ -36,9 +36,9 @@ pack.register(app)
 
 @app.command("list")
 def list_datasets(data_dir: DataDir = None) -> None:
-    """Show every dataset, its size, and where it is.
+    """List every dataset with its size and location.
 
-    The size is that of the graph at inference: observed facts, and the test facts (asked).
+    Sizes are those of the inference graph: observed facts, and test facts (asked).
 
     Example: anykg data list
     """
@@ -57,13 +57,13 @@ def list_datasets(data_dir: DataDir = None) -> None:
 @takes_reading()
 def stats(
     name: Annotated[str, typer.Argument(metavar="NAME_OR_PATH", help="A dataset, a folder or a file of triples.")],
-    plot: Annotated[Path | None, typer.Option(help="Draw the degree distributions into this .png or .svg.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Plot the degree distributions to this .png or .svg file.")] = None,
     format: Annotated[TextFormat, typer.Option(help="A table, or JSON with all degrees.")] = TextFormat.TABLE,
     *,
     reading: Reading,
     data_dir: DataDir = None,
 ) -> None:
-    """Count what is in a graph: entities, relations, facts, degrees, facts back; list possible typos in a file.
+    """Print statistics of a graph: entities, relations, facts, degrees, reciprocal facts; and possible typos in a file.
 
     Example: anykg data stats EN-FR --plot degrees.png
 
@@ -106,7 +106,7 @@ def _typos(found: list[Similar]) -> list[str]:
         return []
     left = len(found) - SHOWN_TYPOS
     return [
-        "Possible typos: names that differ from a more frequent one by a letter, case or accents:",
+        "Possible typos: names that differ from a more frequent name by a letter, case or accents:",
         *(
             f"  {one.kind} {one.name} (facts: {one.facts:,}; {one.other}: {one.other_facts:,})"
             for one in found[:SHOWN_TYPOS]
@@ -119,9 +119,9 @@ def _typos(found: list[Similar]) -> list[str]:
 def list_formats(
     format: Annotated[TextFormat, typer.Option(help="A table, or JSON.")] = TextFormat.TABLE,
 ) -> None:
-    """Show the formats of graphs that are read and written, with their extensions.
+    """List the graph formats that can be read and written, with their extensions.
 
-    Text may be compressed as .gz, .zst, .bz2, .xz or .zip.
+    Text files may be compressed as .gz, .zst, .bz2, .xz or .zip.
 
     Example: anykg data formats
     """
@@ -148,7 +148,7 @@ def list_formats(
 @app.command()
 @takes_reading()
 def convert(
-    graph: Annotated[str, typer.Argument(metavar="GRAPH", help="A file, a folder, an address, a database, a dataset.")],
+    graph: Annotated[str, typer.Argument(metavar="GRAPH", help="A file, folder, URL, database or dataset.")],
     out: Annotated[Path, typer.Argument(metavar="OUT", help="The file to write; its extension sets the format.")],
     to: Annotated[str | None, typer.Option(help="The format to write; see `anykg data formats`.")] = None,
     *,
@@ -184,7 +184,7 @@ def diff(
     reading: Reading,
     data_dir: DataDir = None,
 ) -> None:
-    """Show the facts that were added and removed between graph A and graph B, compared by name.
+    """List the facts that were added and removed between graph A and graph B, compared by name.
 
     Example: anykg data diff monday.tsv tuesday.tsv --out changes.tsv
     """
@@ -198,8 +198,8 @@ def diff(
 
 @app.command()
 def write(
-    answers: Annotated[Path, typer.Argument(metavar="ANSWERS", help="Answers, as predict and complete write them.")],
-    target: Annotated[str, typer.Argument(metavar="TARGET", help="A database's address, a file, or a folder.")],
+    answers: Annotated[Path, typer.Argument(metavar="ANSWERS", help="Answers, as written by predict and complete.")],
+    target: Annotated[str, typer.Argument(metavar="TARGET", help="The address of a database, a file, or a folder.")],
     to: Annotated[
         str | None, typer.Option(help="nquads, rdf12, quickstatements, kgx, sssom or neo4j, if the name does not say.")
     ] = None,
@@ -244,12 +244,12 @@ def write(
 def fetch(
     names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Datasets of `anykg data list`.")],
     data_dir: Annotated[
-        Path | None, typer.Option("--data-dir", help="Where to put them; default: $ANYKG_DATA or the user's cache.")
+        Path | None, typer.Option("--data-dir", help="Folder to download to; default: $ANYKG_DATA or the user's cache.")
     ] = None,
 ) -> None:
-    """Download datasets from their public addresses, checking every file.
+    """Download datasets from their public URLs and verify every file.
 
-    Existing files are checked and kept; an interrupted download resumes.
+    Existing files are verified and kept; an interrupted download resumes.
 
     Example: anykg data fetch EN-FR wikitopics:art --data-dir data
     """
@@ -311,6 +311,6 @@ def _where(row: Dataset, found: Path | None) -> str:
 
 def _fetched_line(row: Dataset, directory: Path, fetched: list[Fetched]) -> str:
     new = sum(file.downloaded for file in fetched)
-    did = f"{new} of {len(fetched)} files downloaded" if new else f"all {len(fetched)} files were there"
-    checked = "verified" if all(file.verified for file in fetched) else "not verified, no checksum is known"
+    did = f"{new} of {len(fetched)} files downloaded" if new else f"all {len(fetched)} files already present"
+    checked = "verified" if all(file.verified for file in fetched) else "not verified: no known checksum"
     return f"{row.name}: {did} ({checked}) in {directory / row.prefix}"

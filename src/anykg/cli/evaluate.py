@@ -13,9 +13,9 @@ from anykg.cli.output import TextFormat
 from anykg.cli.reading import Reading, takes_reading
 
 EXAMPLES = """
-Evaluate a model on a dataset: rank the right answers to its test questions.
+Evaluate a model on a dataset by ranking the right answers to its test questions.
 
-Settings of the model that training did not fix, such as InGram's --samples, can be given as --name value.
+Settings of the model that are not fixed by training, such as InGram's --samples, can be given as --name value.
 
 Examples:
 
@@ -30,14 +30,14 @@ Examples:
 
 
 class TaskName(StrEnum):
-    """What is asked for."""
+    """What is predicted."""
 
     NODE = "node"
     RELATION = "relation"
 
 
 class SideName(StrEnum):
-    """Which end is asked for in the node task."""
+    """Which end is predicted in the node task."""
 
     TAIL = "tail"
     HEAD = "head"
@@ -56,16 +56,20 @@ def evaluate(
     context: typer.Context,
     checkpoint: Annotated[str, typer.Argument(help="A shipped model, the folder of a trained one, or `random`.")],
     dataset: Annotated[str, typer.Argument(help="The name of a dataset, or a path to its files.")],
-    task: Annotated[TaskName, typer.Option(help="Ask for entities or for relations.")] = TaskName.NODE,
-    protocol: Annotated[str, typer.Option(help="paper, paper-both, paper-ingram or full.")] = "paper",
-    sides: Annotated[SideName | None, typer.Option(help="Ask for tails, heads or both.")] = None,
+    task: Annotated[TaskName, typer.Option(help="Predict entities or relations.")] = TaskName.NODE,
+    protocol: Annotated[
+        str, typer.Option(help="Evaluation protocol: paper, paper-both, paper-ingram or full.")
+    ] = "paper",
+    sides: Annotated[SideName | None, typer.Option(help="Predict tails, heads or both.")] = None,
     replacement: Annotated[
         bool | None,
         typer.Option("--replacement/--distinct", help="Draw negative relations with replacement, or distinct ones."),
     ] = None,
-    ties: Annotated[str | None, typer.Option(help="realistic, optimistic, pessimistic, random or rounded.")] = None,
+    ties: Annotated[
+        str | None, typer.Option(help="Tie-breaking: realistic, optimistic, pessimistic, random or rounded.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed for drawing the candidates.")] = 0,
-    limit: Annotated[int | None, typer.Option(help="Only a sample of this many test facts.", min=1)] = None,
+    limit: Annotated[int | None, typer.Option(help="Evaluate on a sample of this many test facts.", min=1)] = None,
     output: Text = TextFormat.TABLE,
     out: JsonOut = None,
     ranks: Annotated[Path | None, typer.Option(help="Write the rank of every answer to this TSV file.")] = None,

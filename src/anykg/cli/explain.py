@@ -12,10 +12,11 @@ from anykg.cli.output import TextFormat
 from anykg.cli.reading import Reading, takes_reading
 
 EXAMPLES = """
-Explain why a model believes a fact: the paths its score depends on, the clauses that imply it, and a test of both.
+Explain why a model predicts a fact: the paths that its score depends on, the clauses that imply it, and a test of
+both.
 
-A known fact is removed from the graph first, so that it does not explain itself. Head, relation and tail can be given
-as arguments or as options.
+A known fact is removed from the graph before it is explained, so that it does not explain itself. Head, relation and
+tail can be given as arguments or as options.
 
 Examples:
 
@@ -43,12 +44,12 @@ def explain(
     tail: Annotated[str | None, typer.Option(help="The object.")] = None,
     budget: Budget = None,
     model: ModelName = "anykg-base+rules",
-    paths: Annotated[int, typer.Option(help="At most this many paths.", min=1)] = 5,
-    clauses: Annotated[int, typer.Option(help="At most this many clauses.", min=0)] = 5,
-    draws: Annotated[int, typer.Option(help="Random removals to compare with.", min=0)] = 5,
+    paths: Annotated[int, typer.Option(help="Maximum number of paths.", min=1)] = 5,
+    clauses: Annotated[int, typer.Option(help="Maximum number of clauses.", min=0)] = 5,
+    draws: Annotated[int, typer.Option(help="Number of random removals to compare with.", min=0)] = 5,
     seed: Annotated[int, typer.Option(help="Seed for the random removals.")] = 0,
     output: Annotated[TextFormat, typer.Option("--format", help="Output format.")] = TextFormat.TABLE,
-    picture: Annotated[Path | None, typer.Option(help="Draw the facts to an .svg or .png file.")] = None,
+    picture: Annotated[Path | None, typer.Option(help="Draw the facts into an .svg or .png file.")] = None,
     out: JsonOut = None,
     device: Device = "cpu",
     *,

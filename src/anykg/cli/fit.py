@@ -11,11 +11,11 @@ from anykg.cli.options import ClusterAddress, DataDir, GraphName, TrainedModel, 
 from anykg.cli.reading import Reading, takes_reading
 
 EXAMPLES = """
-Fit a model to your graph in minutes: train several kinds and learn how to mix them.
+Fit a model to your graph in minutes: train several kinds of models and learn how to combine them.
 
-It mixes a shipped model (as it is, and adapted to the graph), ComplEx, rules, the graph's schema, popularity,
-degree and PageRank, and learns the weights from hidden facts. A table shows how well each of them does, and how well
-the default model does without fitting. Ctrl-C mixes what is finished.
+The components are a shipped model (as it is, and adapted to the graph), ComplEx, rules, the graph's schema, popularity,
+degree and PageRank. Their weights are learnt from held-out facts. A table compares the components with each other and
+with the default model without fitting. Ctrl-C mixes the components that are finished.
 
 Examples:
 
@@ -38,8 +38,8 @@ def fit(
     out: Annotated[Path, typer.Option(help="The folder to write to.")],
     minutes: Annotated[float, typer.Option(help="Time limit; small graphs finish earlier.")] = 2.0,
     model: TrainedModel = "anykg-base",
-    seed: Annotated[int, typer.Option(help="Seeds everything random.")] = 0,
-    resume: Annotated[bool, typer.Option("--resume", help="Keep what an interrupted fit has finished.")] = False,
+    seed: Annotated[int, typer.Option(help="Seed of all random choices.")] = 0,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted fit.")] = False,
     negatives: Annotated[
         Path | None, typer.Option(help="Rejected triples: a file of triples, or the decisions file of `anykg serve`.")
     ] = None,
@@ -76,5 +76,5 @@ def fit(
             progress=advance,
         )
     say(repr(made))
-    say("MRR and Hits@10 are on hidden facts; the mix is the weighted sum of the components' scores.")
+    say("MRR and Hits@10 are measured on hidden facts; the mix is the weighted sum of the components' scores.")
     say(f"Saved to {out}. Next: anykg predict {graph} --model {out} ...")

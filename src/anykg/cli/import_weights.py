@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 EXAMPLES = """
-Turn a published checkpoint of Ultra, TRIX, ISDEA+ or InGram into a model folder.
+Convert a published checkpoint of Ultra, TRIX, ISDEA+ or InGram to a model folder.
 
 Examples:
 
@@ -36,7 +36,7 @@ def import_weights(
     from anykg.provenance import provenance
 
     if (out / MODEL_FILE).exists():
-        raise ConfigError(f"{out}: already holds a model; give another --out.")
+        raise ConfigError(f"{out}: already contains a model; choose another --out.")
     name, model = read(*files)
     save_description(
         out, name, model, {"imported_from": ", ".join(file.name for file in files), "made_with": provenance()}

@@ -1,7 +1,7 @@
 """Load graphs and models from command-line arguments.
 
-To import torch takes seconds. A command that needs it first refuses what is wrong with its options, its files, the name
-of its model, its graph and the names asked about, none of which needs torch; then it imports the function it calls.
+Importing torch takes seconds. A command that needs it first reports errors in its options, its files, the name of its
+model, its graph and the names in its questions, none of which needs torch; then it imports the function it calls.
 """
 
 from __future__ import annotations

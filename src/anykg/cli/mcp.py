@@ -9,10 +9,10 @@ import typer
 from anykg.cli.reading import Reading, takes_reading
 
 EXAMPLES = """
-Offer a graph to assistants as tools of the Model Context Protocol, over standard input and output.
+Expose a graph to assistants as tools of the Model Context Protocol, over standard input and output.
 
-The tools only read: describe_graph, find_entity, neighbours, predict, score, explain, check, complete. Put this command
-into the client's configuration.
+The tools are read-only: describe_graph, find_entity, neighbours, predict, score, explain, check, complete. Add this
+command to the client's configuration.
 
 Examples:
 

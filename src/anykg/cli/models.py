@@ -10,7 +10,7 @@ import typer
 from anykg.cli.options import Trust
 
 EXAMPLES = """
-List the models, or the settings of one; average the weights of several runs.
+List all models or the settings of one model, or average the weights of several runs.
 
 Installed packages can add models (entry point `anykg.models`).
 
@@ -55,7 +55,7 @@ def models(
         raise ConfigError(f"Expected one model, found {', '.join(names)}.")
     name = names[0] if names else None
     if name is None:
-        table = Table("model", "what it does", box=None)
+        table = Table("model", "description", box=None)
         for key, summary in MODELS.summaries().items():
             table.add_row(key, summary)
         console.print(table)
@@ -70,11 +70,11 @@ def models(
         console.print_json(data=read_description(folder_of(name)))
         return
     model = MODELS.load(name, trust=trust)
-    table = Table("setting", "default", "values", "what it does", title=f"{name}: settings of the model", box=None)
+    table = Table("setting", "default", "values", "description", title=f"{name}: settings of the model", box=None)
     for setting in describe(model.Config):
         table.add_row(_flag(setting.name), str(setting.default), setting.kind, setting.help)
     console.print(table)
-    table = Table("setting", "default", "values", "what it does", title=f"{name}: settings of its training", box=None)
+    table = Table("setting", "default", "values", "description", title=f"{name}: settings of its training", box=None)
     helps = {setting.name: setting for setting in describe(Recipe)}
     for field in fields(Recipe):
         setting = helps[field.name]

@@ -101,7 +101,7 @@ def chosen_format(format: RowFormat | None, out: Path | None, *inputs: Path | st
     refuse_overwrite(out, *inputs)
     if out is not None:
         if given == "table":
-            raise ConfigError("--format table is for the screen; leave out --out, or choose another format.")
+            raise ConfigError("--format table cannot be written to a file; leave out --out, or choose another format.")
         return format_of(out, given, ROW_EXTENSIONS)
     if given == "parquet":
         raise ConfigError("--format parquet cannot be printed; give --out FILE.parquet.")

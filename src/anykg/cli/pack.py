@@ -20,17 +20,18 @@ def register(app: typer.Typer) -> None:
 
 @takes_reading()
 def pack(
-    graph: Annotated[str, typer.Argument(metavar="GRAPH", help="A file, a folder, an address, a database, a dataset.")],
+    graph: Annotated[str, typer.Argument(metavar="GRAPH", help="A file, folder, URL, database or dataset.")],
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="The file to write; default: the name of GRAPH with .anykg.")
+        Path | None,
+        typer.Option("--out", "-o", help="The file to write; default: the name of GRAPH with the extension .anykg."),
     ] = None,
     *,
     reading: Reading,
     data_dir: DataDir = None,
 ) -> None:
-    """Pack a graph into one file that every command opens in milliseconds, whatever its size.
+    """Pack a graph into one file that every command opens in milliseconds, regardless of its size.
 
-    The file is mapped into memory: processes share it, and only what is used is read.
+    The file is memory-mapped: processes share it, and only the parts in use are read.
 
     Example: anykg data pack facts.tsv.gz -o facts.anykg
 
@@ -55,11 +56,11 @@ def pack(
 def verify(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A packed graph.")],
 ) -> None:
-    """Check every byte of a packed graph; opening one checks its header and size only.
+    """Check every byte of a packed graph; opening a packed graph only checks its header and size.
 
     Example: anykg data verify facts.anykg
     """
     from anykg.io.pack import verify_pack
 
     header = verify_pack(file)
-    say(f"{file}: {header['triplets']:,} facts, all {len(header['sections'])} sections are as they were written.")
+    say(f"{file}: {header['triplets']:,} facts, all {len(header['sections'])} sections are intact.")

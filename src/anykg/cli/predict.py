@@ -22,12 +22,14 @@ from anykg.cli.options import (
 from anykg.cli.reading import Reading, takes_reading
 
 EXAMPLES = """
-Answer questions about a graph, by name: give two of --head, --relation and --tail, and the third is predicted.
+Predict missing facts by name: give two of --head, --relation and --tail to predict the third.
 
-With all three, the fact is scored and ranked instead. --queries reads many questions from a file: one per line, head,
-relation and tail with ? in the field to predict, or JSON lines. Questions with unknown names are skipped and listed.
+With all three, the fact is scored and ranked instead. --queries reads many questions from a file: one per line, with
+head, relation and tail and ? in the field to predict, or JSON lines. Questions with unknown names are skipped and
+listed.
 
-Scores compare answers to the same question only; with --calibrated, probabilities compare across questions.
+Scores are only comparable between answers to the same question; with --calibrated, probabilities are comparable across
+questions.
 
 Examples:
 
@@ -53,11 +55,11 @@ def predict(
     queries: Annotated[Path | None, typer.Option(help="A file of questions.")] = None,
     k: Annotated[int, listed("Number of answers per question.")] = 10,
     novel_only: Annotated[
-        bool, typer.Option("--novel-only/--known", help="Leave out known facts, or include and mark them.")
+        bool, typer.Option("--novel-only/--known", help="List only new facts, or include known ones, marked as such.")
     ] = True,
     candidates: Annotated[Path | None, typer.Option(help="A file with the only answers allowed, one per line.")] = None,
     like_tails: Annotated[
-        bool, typer.Option("--like-tails", help="Only entities that already occur in that position of the relation.")
+        bool, typer.Option("--like-tails", help="Only entities that already occur at this end of the relation.")
     ] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Stop at the first question with an unknown name.")] = False,
     budget: Budget = None,

@@ -35,18 +35,21 @@ def _option(*flags: str, help: str) -> Any:
 
 
 def _one_relation(*flags: str) -> Any:
-    return Annotated[str | None, _option(*flags, help="The name of the only relation, if links have no types.")]
+    return Annotated[str | None, _option(*flags, help="Name of the only relation, if links are untyped.")]
 
 
 OPTIONS: dict[str, Any] = {
     "format": Annotated[
-        str | None, _option("--input-format", help="The format, if detection gets it wrong; see `anykg data formats`.")
+        str | None,
+        _option("--input-format", help="Format of the graph, if detection gets it wrong; see `anykg data formats`."),
     ],
     "columns": Annotated[
         str | None,
         _option(help="Head, relation and tail: hrt, h_tr, or person,role,company by name, letter or number."),
     ],
-    "separator": Annotated[str | None, _option(help="tab, comma, pipe, semicolon, space or one character.")],
+    "separator": Annotated[
+        str | None, _option(help="Column separator: tab, comma, pipe, semicolon, space or one character.")
+    ],
     "header": Annotated[bool | None, _option("--header/--no-header", help="Whether the first line names the columns.")],
     "relation": _one_relation("--relation", "--one-relation"),
     "where": Annotated[
@@ -54,19 +57,24 @@ OPTIONS: dict[str, Any] = {
     ],
     "keep": Annotated[list[str] | None, _option(help="Read only this relation; * matches any text; repeatable.")],
     "drop": Annotated[list[str] | None, _option(help="Leave out this relation; * matches any text; repeatable.")],
-    "literals": Annotated[Literals | None, _option(help="Facts with literal values: leave out, or keep as entities.")],
+    "literals": Annotated[
+        Literals | None, _option(help="Facts with literal values: drop them, or keep the values as entities.")
+    ],
     "bins": Annotated[int | None, _option(help="Bin numeric literals into this many ranges per relation.")],
-    "labels": Annotated[Path | None, _option(help="A file of names and their labels, or of nodes.")],
+    "labels": Annotated[Path | None, _option(help="A file with labels for names, or a file of nodes.")],
     "attributes": Annotated[
         Path | None, _option(help="A table of entities and their attributes, for models that read them.")
     ],
     "language": Annotated[str | None, _option(help="Preferred language of labels; default: en.")],
-    "names": Annotated[Names | None, _option(help="IRIs in full, or shortened by the prefixes of the file.")],
-    "query": Annotated[str | None, _option(help="For a database: the query for head, relation, tail, or its file.")],
-    "cache": Annotated[
-        bool | None, _option("--cache/--no-cache", help="Keep packed copies of large files; see `anykg cache`.")
+    "names": Annotated[Names | None, _option(help="Show IRIs in full, or shortened with the prefixes of the file.")],
+    "query": Annotated[
+        str | None, _option(help="For a database: a query that returns head, relation and tail, or a file with it.")
     ],
-    "strict": Annotated[bool | None, _option("--strict", help="Refuse blank fields and comments.")],
+    "cache": Annotated[
+        bool | None,
+        _option("--cache/--no-cache", help="Keep and reuse packed copies of large files; see `anykg cache`."),
+    ],
+    "strict": Annotated[bool | None, _option("--strict", help="Treat blank fields and comments as errors.")],
     "skip_malformed": Annotated[
         bool | None, _option("--skip-malformed", help="Skip and count lines with too few or too many fields.")
     ],

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from anykg.benchmarks.experiment import Cell, Experiment
 
 EXAMPLES = """
-Run one of the paper's tables or figures and compare the results with the published ones, or measure the shipped models
-(zero-shot) and what answers are used for (answers).
+Reproduce one of the paper's tables or figures and compare the results with the published ones, or benchmark the
+shipped models (zero-shot) and the commands that use them (answers).
 
-Finished runs are skipped and stopped ones resumed, so the command can be repeated, even several at the same time.
+Finished runs are skipped and stopped runs resumed, so the command can be repeated, or run several times in parallel.
 
 Examples:
 
@@ -47,7 +47,7 @@ MODELS = """Only these models, separated by commas. For answers, choose from zer
 pykeen-rotate, complete, audit, explain and departments."""
 
 CLUSTER = """Run on the Ray cluster at this address (auto, HOST:PORT, or local for all cores of this machine); its
-machines must share the folder of runs and have the datasets."""
+machines must share the folder of runs and have access to the datasets."""
 
 
 def register(app: typer.Typer) -> None:
@@ -60,11 +60,11 @@ def reproduce(
     models: Annotated[str | None, typer.Option(help=MODELS)] = None,
     tasks: Annotated[str | None, typer.Option(help="Only these tasks, separated by commas.")] = None,
     seeds: Annotated[int | None, typer.Option(help="Number of seeds, from 0.", min=1)] = None,
-    budget: Annotated[float | None, typer.Option(help="Start no run after this many minutes.")] = None,
+    budget: Annotated[float | None, typer.Option(help="Do not start new runs after this many minutes.")] = None,
     runs: Annotated[Path, typer.Option(help="Folder of runs.")] = Path("runs"),
     results: Annotated[Path, typer.Option(help="Folder of results.")] = Path("results"),
-    limit: Annotated[int | None, typer.Option(help="zero-shot, answers: at most this many test facts.", min=1)] = None,
-    minutes: Annotated[str | None, typer.Option(help="answers: minutes to fit for, separated by commas.")] = None,
+    limit: Annotated[int | None, typer.Option(help="zero-shot, answers: maximum number of test facts.", min=1)] = None,
+    minutes: Annotated[str | None, typer.Option(help="answers: fitting times in minutes, separated by commas.")] = None,
     data_dir: DataDir = None,
     cluster: Annotated[str | None, typer.Option(help=CLUSTER)] = None,
     page: Annotated[Path, typer.Option(help="report: the page to write.")] = Path("docs/results.md"),
@@ -100,12 +100,12 @@ def reproduce(
     with claimed(results / whole.home, wait=True):  # another process may be gathering its own runs
         collect(part, runs, results)
         _write(whole, results)
-    unfinished = f"; {missing} runs are missing, repeat the command" if missing else ""
+    unfinished = f"; {missing} runs are missing: repeat the command" if missing else ""
     say(f"Tables: {results / name / 'table.md'} and .csv{unfinished}.")
 
 
 def _write(experiment: Experiment, results: Path) -> None:
-    """Tables, and plots where matplotlib is installed."""
+    """Write tables, and plots if matplotlib is installed."""
     from importlib.util import find_spec
 
     from anykg.benchmarks.report import write_tables
@@ -185,7 +185,9 @@ def _zero_shot(models: str | None, tasks: str | None, limit: int | None, results
     names = models.split(",") if models else [DEFAULT_MODEL]
     called = [Path(name).name for name in names]
     if len(set(called)) < len(called):
-        raise ConfigError(f"--models: expected models of different names, found {', '.join(called)}; rename a folder.")
+        raise ConfigError(
+            f"--models: expected models with different names, found {', '.join(called)}; rename a folder."
+        )
     limits = {kind: count if limit is None else min(count, limit) for kind, count in LIMITS.items()}
     run(
         {short: load_model(name) for short, name in zip(called, names, strict=True)},

@@ -17,8 +17,8 @@ app = typer.Typer(
 )
 
 MINE = """
-Find the clauses that hold in a graph: every shape up to a size, with its support, confidence and significance, and its
-best instances in this graph's relations. If it is interrupted, the same command continues where it stopped.
+Mine the clauses that hold in a graph: every shape up to a size, with its support, confidence and significance, and its
+best instances in this graph's relations. After an interruption, the same command continues where it stopped.
 
 Examples:
 
@@ -31,7 +31,7 @@ Examples:
   anykg rules mine large.anykg --seconds 120
 """
 SHOW = """
-Show rules that were mined, or what a clause means.
+Show mined rules, or the meaning of a clause.
 
 Examples:
 
@@ -42,8 +42,8 @@ Examples:
   anykg rules show "(E1, C2, E3) & (E3, C1, E2) => (E1, C1, E2)"
 """
 APPLY = """
-Predict with clauses alone: the unknown facts they imply, best first, and why. In a clause, names are variables, and
-names in quotes are relations of the graph; its confidence is measured on the graph.
+Predict with clauses alone: list the unknown facts that they imply, best first, with the reasons. In a clause, names
+are variables, and names in quotes are relations of the graph; its confidence is measured on the graph.
 
 Examples:
 
@@ -85,13 +85,18 @@ Count = Annotated[int, listed("Number of rules to print.")]
 def mine(
     graph: GraphName,
     length: Annotated[int, typer.Option(help="Longest path in a clause, 1 to 3.", min=1, max=3)] = 3,
-    nulls: Annotated[int, typer.Option(help="Shuffled graphs to measure significance; 0 for none.", min=0)] = 10,
-    min_support: Annotated[int, typer.Option(help="Facts that a rule in named relations must explain.", min=1)] = 10,
+    nulls: Annotated[
+        int, typer.Option(help="Number of shuffled graphs to measure significance; 0 for none.", min=0)
+    ] = 10,
+    min_support: Annotated[
+        int, typer.Option(help="Minimum number of facts that a rule in named relations must imply.", min=1)
+    ] = 10,
     seconds: Annotated[
         float | None,
         typer.Option(
-            help="Sample rules in the graph's relations for about this long, instead of counting every clause: for "
-            "graphs of millions of facts. Without --nulls."
+            help="Sample rules over the graph's relations for about this many seconds instead of counting every "
+            "clause: "
+            "for graphs with millions of facts. Without --nulls."
         ),
     ] = None,
     k: Count = 20,
@@ -137,7 +142,7 @@ def mine(
 def show(
     rules: Annotated[str, typer.Argument(help="A file of rules, or a clause in quotes.")],
     k: Count = 20,
-    by: Annotated[Order, typer.Option(help="What to sort by.")] = Order.CONFIDENCE,
+    by: Annotated[Order, typer.Option(help="Sort order.")] = Order.CONFIDENCE,
     family: Annotated[Family | None, typer.Option(help="Only shapes of this kind.")] = None,
 ) -> None:
     from anykg.answers.rules import MinedRules, described
@@ -160,8 +165,9 @@ def apply(
     min_confidence: Annotated[
         float | None,
         typer.Option(
-            help="Leave out rules with a lower confidence: on the graph they were mined on (default 0.1), or for a "
-            "clause on this graph (default 0).",
+            help="Leave out rules with a lower confidence, measured on the graph they were mined on (default 0.1), "
+            "or for "
+            "a clause on this graph (default 0).",
             min=0,
             max=1,
         ),
@@ -183,6 +189,6 @@ def apply(
     with progress_bar("applying") as advance:
         shown = SHOWN if k is None and out is None else k
         implied = apply_rules(rules, loaded, min_confidence=min_confidence, k=shown, progress=advance)
-    write_result(implied, written_as, out, nothing="No unknown fact is implied.")
+    write_result(implied, written_as, out, nothing="No unknown facts are implied.")
     if implied.sentence and written_as is not None:
-        note(f"{implied.sentence}; --top sets how many.")
+        note(f"{implied.sentence}; --top sets the number.")

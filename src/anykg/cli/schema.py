@@ -11,8 +11,8 @@ from anykg.cli.output import TextFormat
 from anykg.cli.reading import Reading, takes_reading
 
 EXAMPLES = """
-Describe the relations of a graph: functional, symmetric, one-way, duplicates and inverses, and which kinds of entities
-occur at either end, each with its support.
+Describe the relations of a graph: whether they are functional, symmetric, one-way, duplicates or inverses, and the
+kinds of entities at either end, each with its support.
 
 Examples:
 
@@ -32,7 +32,7 @@ def register(app: typer.Typer) -> None:
 @takes_reading()
 def schema(
     graph: GraphName,
-    k: Annotated[int, listed("Relations to print, those with most facts first.")] = 50,
+    k: Annotated[int, listed("Number of relations to print, those with the most facts first.")] = 50,
     output: Text = TextFormat.TABLE,
     out: JsonOut = None,
     *,

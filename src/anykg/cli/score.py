@@ -13,9 +13,9 @@ from anykg.cli.reading import Reading, takes_reading
 EXAMPLES = """
 Score given facts and rank both ends of each among all entities.
 
-After `anykg check`, or with --calibrated, each fact has a probability too. Facts that the graph has are hidden while
-they are scored, so that they do not prove themselves. Facts with unknown names are skipped and listed by line. Scores
-of different facts do not compare; probabilities do.
+After `anykg check`, or with --calibrated, each fact also has a probability. Known facts are hidden while they are
+scored, so that they do not support themselves. Facts with unknown names are skipped and listed by line. Scores of
+different facts are not comparable; probabilities are.
 
 Examples:
 
@@ -33,12 +33,12 @@ def register(app: typer.Typer) -> None:
 @takes_reading()
 def score(
     graph: GraphName,
-    facts: Annotated[Path, typer.Argument(help="A file of facts to score, in any format of graphs.")],
+    facts: Annotated[Path, typer.Argument(help="A file of facts to score, in any graph format.")],
     strict: Annotated[bool, typer.Option("--strict", help="Stop at the first fact with an unknown name.")] = False,
     budget: Budget = None,
     model: ModelName = "anykg-base+rules",
     calibrated: Annotated[
-        bool, typer.Option("--calibrated", help="State probabilities; runs a check if there was none.")
+        bool, typer.Option("--calibrated", help="Add probabilities; runs a check if there is none yet.")
     ] = False,
     format: Rows = None,
     out: RowsOut = None,

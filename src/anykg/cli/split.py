@@ -27,10 +27,10 @@ class KindName(StrEnum):
 
 
 EXAMPLES = """
-Split a graph of your own into a task, and report what the split covers and what it leaks.
+Split your own graph into a task, with a report of its coverage and leakage.
 
-transductive: one graph, a tenth for validation and a tenth for testing. inductive: training and inference share no
-entity. fully-inductive: they share neither entity nor relation.
+transductive: one graph, with a tenth for validation and a tenth for testing. inductive: training and inference share no
+entities. fully-inductive: they share neither entities nor relations.
 
 Example: anykg data split facts.tsv --kind fully-inductive --out tasks
 """
@@ -46,8 +46,8 @@ def split(
     graph: Annotated[str, typer.Argument(metavar="GRAPH", help="A file of triples, a folder or a dataset's name.")],
     kind: Annotated[KindName, typer.Option(help="What training and inference may share.")],
     out: Annotated[Path, typer.Option(help="The folder to write to.")],
-    share: Annotated[float, typer.Option(help="The share of entities for inference, unless transductive.")] = 0.3,
-    seed: Annotated[int, typer.Option(help="Seeds everything random.")] = 0,
+    share: Annotated[float, typer.Option(help="Share of entities for inference, unless transductive.")] = 0.3,
+    seed: Annotated[int, typer.Option(help="Seed of all random choices.")] = 0,
     *,
     reading: Reading,
     data_dir: DataDir = None,
@@ -107,8 +107,8 @@ def _lines(report: dict[str, Any]) -> list[str]:
     lines = [f"{stem}: {task[stem]['triplets']:,} facts" for stem in ("train", "valid", "observe", "test")]
     lines.append(f"kept {kept:,} of {whole:,} facts ({kept / max(whole, 1):.1%})")
     lines.append(
-        f"dropped: {dropped['between']:,} facts between the two sides, {dropped['other_relations']:,} of relations "
-        f"their side does not have, {len(dropped['entities']):,} entities, {len(dropped['relations']):,} relations"
+        f"dropped: {dropped['between']:,} facts between the two sides, {dropped['other_relations']:,} with relations "
+        f"that their side does not have, {len(dropped['entities']):,} entities, {len(dropped['relations']):,} relations"
     )
     for what in ("entities", "relations"):
         names = dropped[what]
@@ -120,8 +120,8 @@ def _lines(report: dict[str, Any]) -> list[str]:
         f"relations, {leakage['shared_triplets']:,} facts"
     )
     lines.append(
-        f"of {leakage['asked']:,} asked, {leakage['asked_with_fact_back']:,} have an observed fact back and "
-        f"{leakage['asked_with_inverse']:,} are observed as an inverse duplicate ({len(leakage['inverses'])} pairs of "
-        "relations)"
+        f"of {leakage['asked']:,} test facts, {leakage['asked_with_fact_back']:,} have an observed fact in the "
+        f"other direction and {leakage['asked_with_inverse']:,} are observed as an inverse duplicate "
+        f"({len(leakage['inverses'])} pairs of relations)"
     )
     return lines

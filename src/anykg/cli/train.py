@@ -13,8 +13,8 @@ from anykg.cli.reading import Reading, takes_reading
 EXAMPLES = """
 Train a model and keep its best weights in a folder.
 
-Any setting of the model or its training can be given as --name value; `anykg models MODEL` lists them. Ctrl-C saves;
---resume continues.
+Any setting of the model or its training can be given as --name value; `anykg models MODEL` lists them. Ctrl-C saves
+the state, and --resume continues from it.
 
 Examples:
 
@@ -42,13 +42,17 @@ def register(app: typer.Typer) -> None:
 @takes_reading()
 def train(
     context: typer.Context,
-    model: Annotated[str, typer.Argument(help="The name of a kind of model (see `anykg models`), or MODULE:CLASS.")],
-    datasets: Annotated[list[str], typer.Argument(help="Names or paths of datasets; several graphs are kept apart.")],
+    model: Annotated[str, typer.Argument(help="The name of a model (see `anykg models`), or MODULE:CLASS.")],
+    datasets: Annotated[
+        list[str], typer.Argument(help="Names or paths of datasets; several graphs are kept separate.")
+    ],
     out: Annotated[Path, typer.Option(help="The folder to write to.")],
-    seed: Annotated[int, typer.Option(help="Seeds everything random.")] = 0,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue a training that was stopped.")] = False,
+    seed: Annotated[int, typer.Option(help="Seed of all random choices.")] = 0,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue a stopped training run.")] = False,
     weights: Annotated[str | None, typer.Option(help="Start from the weights of this model or folder.")] = None,
-    grid: Annotated[bool, typer.Option("--grid", help="Choose settings by validation over the model's grid.")] = False,
+    grid: Annotated[
+        bool, typer.Option("--grid", help="Select hyperparameters from the model's grid by validation.")
+    ] = False,
     data_dir: DataDir = None,
     device: Device = "cpu",
     trust: Trust = False,

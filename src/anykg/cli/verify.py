@@ -11,7 +11,7 @@ from anykg.cli.options import DataDir, Trust
 from anykg.cli.reading import Reading, takes_reading
 
 EXAMPLES = """
-Test whether a model's scores stay the same when entities and relations are renamed at random; or find a renaming that
+Test whether a model's scores are unchanged if entities and relations are renamed at random, or find a renaming that
 turns one graph into another.
 
 Examples:
@@ -39,7 +39,7 @@ def verify(
         str | None, typer.Argument(help="A model's name, MODULE:CLASS, or a trained model's folder.")
     ] = None,
     dataset: Annotated[str, typer.Option(help="The graph to rename.")] = "atlas",
-    count: Annotated[int, typer.Option(help="How many facts to compare.", min=2)] = 200,
+    count: Annotated[int, typer.Option(help="Number of facts to compare.", min=2)] = 200,
     seed: Annotated[int, typer.Option(help="Seed for drawing the renaming and the facts.")] = 0,
     isomorphic: Annotated[
         tuple[str, str] | None, typer.Option(metavar="A B", help="Compare two graphs instead of testing a model.")
@@ -102,8 +102,8 @@ def _verify_model(
     unit = " standard errors" if verdict.symmetry == "in expectation" else ""
     typer.echo(
         f"{model} declares its symmetry {verdict.symmetry}. {verdict.relabelled.capitalize()} of {dataset} renamed, "
-        f"{verdict.triplets} facts scored: largest deviation {verdict.largest:.3g}{unit}, allowed "
+        f"{verdict.triplets} facts scored: largest deviation {verdict.largest:.3g}{unit}, tolerance "
         f"{verdict.allowed:.3g}; {verdict.separated} different scores."
     )
-    typer.echo("It holds." if verdict.holds else "It does NOT hold.")
+    typer.echo("The symmetry holds." if verdict.holds else "The symmetry does NOT hold.")
     raise typer.Exit(0 if verdict.holds else 1)

@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from anykg.graph.graph import KnowledgeGraph
 
 EXAMPLES = """
-Compile ahead what predict, check, explain, complete, rules, audit, fit and train would compile when they are first
-used.
+Compile ahead of time the kernels that predict, check, explain, complete, rules, audit, fit and train would otherwise
+compile on first use.
 
-Compiled code is kept beside the installed package or, where that cannot be written, in the user's cache
-(NUMBA_CACHE_DIR sets another folder). Without this, each command compiles what it needs and says so.
+Compiled code is stored next to the installed package or, if that is not writable, in the user's cache (NUMBA_CACHE_DIR
+sets another folder). Without this command, each command compiles the kernels it needs, with a message.
 
 Example: anykg warm-up
 """
@@ -50,11 +50,11 @@ def warm_up() -> None:
     if compiled.kernels:
         say(f"Kernels compiled: {compiled.kernels:,}, in {compiled.seconds:.0f} s; later commands load them.")
     else:
-        say("All kernels were compiled before.")
+        say("All kernels are already compiled.")
 
 
 def _steps() -> dict[str, Callable[[str], object]]:
-    """Each command on a small random graph; output goes to a folder."""
+    """Each command on a small random graph; output is written to a folder."""
     import anykg
     from anykg.answers.rules import apply_rules
     from anykg.models.nbf import fast, near

@@ -1,6 +1,6 @@
-"""Draw the negatives that an answer is ranked among, uniformly and from a seeded generator.
+"""Draw the negatives among which an answer is ranked, uniformly and from a seeded generator.
 
-Queries [Q] -> candidates [Q, C], padded with -1. A candidate that makes a known fact is never drawn.
+Queries [Q] -> candidates [Q, C], padded with -1. Candidates that complete a known fact are never drawn.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def draw_relations(
 ) -> np.ndarray:
     """Draw `count` relations [Q, count] for each query (head, ?, tail), none of them a known answer.
 
-    Relations are drawn with replacement unless `distinct`, and also then if a query has fewer than `count` unknown
+    Relations are drawn with replacement unless `distinct`, and even then if a query has fewer than `count` unknown
     relations. A query whose relations are all known gets a row of -1.
     """
     taken = known.relations_between(heads, tails)

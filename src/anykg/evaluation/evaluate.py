@@ -1,6 +1,6 @@
 """Rank the answers of a model to every test question.
 
-Questions are sorted by (head, relation), so that equal ones are scored together and once.
+Questions are sorted by (head, relation), so that duplicates are scored only once.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class Evaluation:
     strata: np.ndarray  # [Q] index into STRATA
     ranks: Ranks  # [Q]
     test_triplets: int
-    """How many test triplets there are, of which `triplets` may be a sample."""
+    """Total number of test triplets, of which `triplets` may be a sample."""
     unrankable: int
-    """Questions left out because they have no candidate but the answer."""
+    """Number of questions left out because the answer is their only candidate."""
     score_errors: np.ndarray | None = None
     """[Q] the standard error of each answer's score, from a model that averages over random draws."""
 
@@ -56,8 +56,8 @@ def evaluate(
 ) -> Evaluation:
     """Rank the answers to the test triplets on the observed graph.
 
-    Facts of `observed`, `test` and `also_known` are known and never count as negatives. `limit` takes a seeded sample
-    of the test triplets.
+    Facts of `observed`, `test` and `also_known` are known and never count as negatives. `limit` evaluates a random
+    sample of the test triplets.
     """
     known = observed.union(test) if also_known is None else observed.union(test).union(also_known)
     triplets = test.triplets.astype(np.int64)
@@ -95,7 +95,7 @@ def evaluate(
 
 
 def _columns(task: Target, protocol: Protocol) -> list[int]:
-    """The columns that are asked for, in the order of the results."""
+    """The columns to predict, in the order of the results."""
     if task == "relation":
         return [RELATION]
     return {"tail": [TAIL], "head": [HEAD], "both": [TAIL, HEAD]}[protocol.sides]

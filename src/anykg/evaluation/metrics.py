@@ -21,7 +21,7 @@ def summarise(ranks: np.ndarray) -> dict[str, float]:
 
 
 def standard_errors(ranks: np.ndarray) -> dict[str, float]:
-    """Compute the standard error of every metric, with queries as independent draws."""
+    """Compute the standard error of every metric, treating queries as independent samples."""
     if len(ranks) < 2:
         return dict.fromkeys(METRICS, float("nan"))
     columns = {"mrr": 1.0 / ranks, "mr": ranks} | {f"hits@{k}": (ranks <= k).astype(float) for k in HITS}

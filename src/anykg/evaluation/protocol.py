@@ -1,9 +1,9 @@
-"""Which candidates an answer is ranked among.
+"""Evaluation protocols: the candidates among which an answer is ranked.
 
 - `paper`: 50 drawn negatives; tails only.
 - `paper-both`: the same for heads and tails and with rounded ties, as the public code ranks GAT, GIN and GraphConv.
 - `paper-ingram`: the protocol of the paper's InGram rows: heads and tails, relations drawn with replacement and each
-  counted once, which leaves about 40 candidates where there are 100; pessimistic ties.
+  counted once, which leaves about 40 distinct candidates out of 100 relations; pessimistic ties.
 - `full`: all entities or relations, known facts filtered; heads and tails.
 """
 
@@ -16,32 +16,32 @@ from anykg.errors import UnknownName
 from anykg.evaluation.ranks import Ties
 
 Target = Literal["node", "relation"]
-"""What is asked for: an entity, (h, r, ?) and (?, r, t), or a relation, (h, ?, t)."""
+"""What is predicted: an entity, (h, r, ?) and (?, r, t), or a relation, (h, ?, t)."""
 Sides = Literal["tail", "head", "both"]
 
 
 @dataclass(frozen=True)
 class Protocol:
-    """A ranking protocol; every result says which one it used."""
+    """A ranking protocol; every result records which one was used."""
 
     name: str
     negatives: int
     """Number of negatives drawn for each answer; 0 ranks among all candidates."""
     sides: Sides
-    """Which ends of a test triplet are asked for in the node task."""
+    """The ends of a test triplet that are predicted in the node task."""
     relations: Literal["distinct-if-possible", "with-replacement"] = "distinct-if-possible"
     """Draw distinct relations if there are more than `negatives` of them, or always with replacement."""
     count_once: bool = False
     """Count a relation once even if it was drawn several times."""
     ties: Ties = Ties.REALISTIC
-    """The tie-breaking rule for the main metrics; reports have those of all rules."""
+    """The tie-breaking rule for the main metrics; reports include the metrics under all rules."""
 
     def with_sides(self, sides: Sides | None) -> Protocol:
-        """Return the same protocol with other ends asked for."""
+        """Return the same protocol, predicting other ends."""
         return self if sides is None else replace(self, sides=sides)
 
     def with_replacement(self, replacement: bool | None) -> Protocol:
-        """The same protocol drawing relations always with replacement, or only where there are too few."""
+        """The same protocol with relations always drawn with replacement, or only if there are too few."""
         if replacement is None:
             return self
         return replace(self, relations="with-replacement" if replacement else "distinct-if-possible")

@@ -1,6 +1,6 @@
-"""Rank the answers to questions: the one ranker behind predict, score, complete, check and evaluate.
+"""Rank the answers to questions: the single ranker behind predict, score, complete, check and evaluate.
 
-Questions are int64 [Q, 3] with -1 in the column that is asked for (see `scoring`). `rank_facts` ranks true answers
+Questions are int64 [Q, 3] with -1 in the column to predict (see `scoring`). `rank_facts` ranks true answers
 among all candidates, `rank_among` among drawn negatives, and `best_answers` returns the best candidates.
 """
 
@@ -34,7 +34,7 @@ from anykg.progress import Progress, ignore
 
 @dataclass(frozen=True, eq=False)
 class Limits:
-    """Which candidates may be answers."""
+    """Restricts the candidates that may be answers."""
 
     entities: np.ndarray | None = None
     """Ids of the only entities allowed; None allows all."""
@@ -62,7 +62,7 @@ class Best(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """Facts [F] as answers to their questions, among all answers that are not facts of the graph they are scored on."""
+    """The positions of facts [F] among all answers to their questions that the graph they are scored on lacks."""
 
     leading: np.ndarray  # float32 [F], score of the first answer
     following: np.ndarray  # float32 [F], score of the next answer; -inf without one
@@ -98,9 +98,9 @@ def rank_facts(
 ) -> Ranked:
     """Rank one column of facts [F, 3] among all candidates, scored on `graph`; other facts of `known` do not count.
 
-    An answer of -1 is none of the candidates: all of them are better, and its score is -inf. With `best`, also return
-    the best answers to each distinct question that are not facts of `graph`, within `limits`; with `standing`, the
-    position of the facts among these.
+    An answer of -1 is not among the candidates: all of them rank above it, and its score is -inf. With `best`, also
+    return the best answers to each distinct question that are not facts of `graph`, within `limits`; with `standing`,
+    the position of the facts among these.
     """
     distinct = deduplicate(questions_about(facts, column))
     by_question = np.argsort(distinct.which, kind="stable")
@@ -149,7 +149,7 @@ def rank_among(
 ) -> Ranks:
     """Rank one column of facts [F, 3] among drawn negatives [F, C], -1 where a fact has fewer.
 
-    Facts that ask the same question should be consecutive: a model scores them together.
+    Facts with the same question should be consecutive, so that a model scores them together.
     """
     questions = questions_about(facts, column)
     parts = []
@@ -178,7 +178,7 @@ def best_answers(
     encoded: Any = None,
     progress: Progress = ignore,
 ) -> Best:
-    """The k best answers to each question; facts of the graph are among them only if `known`.
+    """The k best answers to each question; facts of the graph are included only if `known`.
 
     Ties go to the lower id. `encoded` is the model's encoding of the graph, if there is one already.
     """
@@ -203,7 +203,7 @@ def in_order(parts: list[Best], distinct: Distinct) -> Best:
 
 
 def joined(parts: list[Best]) -> Best:
-    """Concatenate parts."""
+    """Concatenate the parts."""
     nothing = Best(
         np.zeros(0, np.int64),
         np.zeros((0, 3), np.int64),
@@ -231,7 +231,7 @@ def top(scores: np.ndarray, usable: np.ndarray, k: int) -> np.ndarray:
 def allowed_answers(graph: KnowledgeGraph, questions: np.ndarray, chunk: Chunk, limits: Limits) -> np.ndarray:
     """Bool [B, C]: the candidates that may be answers to the questions of a chunk.
 
-    The entity that a question starts from is allowed only if the relation has loops.
+    The entity of the question itself is allowed only if the relation has loops.
     """
     allowed = np.ones(tuple(chunk.scores.shape), bool)
     only = limits.relations if chunk.column == RELATION else limits.entities
@@ -257,7 +257,7 @@ def allowed_answers(graph: KnowledgeGraph, questions: np.ndarray, chunk: Chunk, 
 
 
 def relations_with_loops(graph: KnowledgeGraph) -> np.ndarray:
-    """Bool [R]: relations that join some entity to itself."""
+    """Bool [R]: relations that link some entity to itself."""
     loops = np.zeros(graph.num_relations, bool)
     loops[graph.triplets[graph.triplets[:, HEAD] == graph.triplets[:, TAIL], RELATION]] = True
     return loops
@@ -297,7 +297,7 @@ def _best_of(
 
 
 def _following(scores: np.ndarray) -> np.ndarray:
-    """The next score of each of some falling scores; tied scores keep their own."""
+    """The next lower score for each of some descending scores; tied scores keep their own."""
     following = np.append(scores[1:], -np.inf)
     tied = np.flatnonzero(scores[1:] == scores[:-1]) + 1
     following[tied] = scores[tied]

@@ -16,7 +16,7 @@ from anykg.seeds import generator
 
 
 class Ties(StrEnum):
-    """How candidates with exactly the same score as the answer count."""
+    """How candidates with exactly the same score as the answer are counted."""
 
     REALISTIC = "realistic"
     """The mean of optimistic and pessimistic."""
@@ -32,7 +32,7 @@ class Ties(StrEnum):
 
 @dataclass(frozen=True)
 class Ranks:
-    """For the answers of Q queries, how many candidates score better and how many the same."""
+    """For the answers of Q queries, the numbers of candidates with better and with equal scores."""
 
     better: np.ndarray  # [Q]
     ties: np.ndarray  # [Q], the answer itself not counted

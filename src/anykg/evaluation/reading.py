@@ -1,9 +1,9 @@
-"""How much of a graph is read to answer a question: all of it, or a neighbourhood within a budget of facts.
+"""Determine how much of a graph is read per question: all of it, or a neighbourhood within a budget of facts.
 
-The budget is a number of facts; 0 stands for all. None leaves it to the size of the graph: all facts up to `LARGE`,
-`BUDGET` of them in larger graphs, unless the model reads whole graphs (`reads_whole_graphs`). A question is
-answered on the neighbourhood of its entities (`graph.neighbourhood`) as on any graph; entities outside are no answers
-and are ranked, tied, behind all others. Questions about the same entities share a neighbourhood.
+The budget is a number of facts; 0 means all. With None it depends on the size of the graph: all facts up to `LARGE`,
+`BUDGET` of them in larger graphs, unless the model reads whole graphs (`reads_whole_graphs`). A question is answered on
+the neighbourhood of its entities (`graph.neighbourhood`) like on any graph; entities outside cannot be answers and are
+ranked, tied, below all others. Questions about the same entities share a neighbourhood.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 LARGE = 2_000_000
-"""Facts from which on only some are read, unless a budget is given."""
+"""Graphs with more facts than this are only read in part, unless a budget is given."""
 BUDGET = 200_000
-"""Facts that are then read."""
+"""The default budget for these graphs."""
 AT_ONCE = 8
-"""Parts read side by side, at most; each takes some hundred megabytes."""
+"""Maximum number of neighbourhoods read in parallel; each takes some hundred megabytes."""
 
 
 def budget_of(graph: KnowledgeGraph, budget: int | None, model: LinkPredictor | None = None) -> int | None:
-    """How many facts of a graph are read to answer a question with a model; None for all."""
+    """The number of facts of a graph that are read per question with a model; None for all."""
     if budget is not None and budget < 0:
         raise SettingError("budget", f"expected a number of facts, or 0 for all, found {budget}")
     if budget is None:
@@ -50,7 +50,7 @@ def budget_of(graph: KnowledgeGraph, budget: int | None, model: LinkPredictor | 
 
 
 def note_on(graph: KnowledgeGraph, budget: int | None, near: str, model: LinkPredictor | None = None) -> str | None:
-    """How much of the graph was read, if not all, and what the model remarks, for results."""
+    """Warnings for results: how much of the graph was read, if not all, and remarks of the model."""
     most, notes = budget_of(graph, budget, model), []
     if most is not None:
         notes.append(f"Answered from about {most:,} of {len(graph):,} facts near {near}; budget=0 reads all of them.")
@@ -59,14 +59,14 @@ def note_on(graph: KnowledgeGraph, budget: int | None, near: str, model: LinkPre
 
 
 def encode(model: LinkPredictor, graph: KnowledgeGraph, budget: int | None = None) -> Any:
-    """The model's encoding of a graph; None if neighbourhoods are read, which are encoded one by one."""
+    """The model's encoding of a graph; None if neighbourhoods are read, which are encoded individually."""
     return scoring.encode(model, graph) if budget_of(graph, budget, model) is None else None
 
 
 def neighbourhoods(
     graph: KnowledgeGraph, triplets: np.ndarray, budget: int, also: np.ndarray | None = None
 ) -> Iterator[tuple[np.ndarray, Neighbourhood]]:
-    """The rows of triplets [Q, 3], -1 for what is open, about the same entities, and the part of the graph near them.
+    """The rows of triplets [Q, 3], -1 in open columns, about the same entities, and the part of the graph near them.
 
     The entities `also` are in every part.
     """
@@ -132,7 +132,7 @@ def best_answers(
     encoded: Any = None,
     progress: Progress = ignore,
 ) -> Best:
-    """As `ranking.best_answers`, within a budget."""
+    """Like `ranking.best_answers`, within a budget."""
     most = budget_of(graph, budget, model)
     if most is None:
         return ranking.best_answers(
@@ -180,7 +180,7 @@ def rank_facts(
     standing: bool = False,
     progress: Progress = ignore,
 ) -> Ranked:
-    """As `ranking.rank_facts`, within a budget.
+    """Like `ranking.rank_facts`, within a budget.
 
     A fact whose answer is outside the neighbourhood of its question has the score -inf. With `seen`, neighbourhoods
     are chosen around the answers as well, so that every fact has a score.
@@ -233,17 +233,17 @@ def rank_facts(
 
 
 def _fixed(graph: KnowledgeGraph, model: LinkPredictor) -> LinkPredictor:
-    """The model for parts of a graph: what it learns from a graph is learnt from the whole, once."""
+    """The model for parts of a graph; anything it learns from a graph is learnt once, from the whole graph."""
     return model.fixed_to(graph)
 
 
 def _answered(graph: KnowledgeGraph, questions: np.ndarray, column: int) -> np.ndarray:
-    """How many answers [B] to questions [B, 3] the whole graph knows."""
+    """The number of answers [B] to questions [B, 3] that are known in the whole graph."""
     return np.diff(known_answers(graph, questions, column).offsets)
 
 
 def _inside(graph: KnowledgeGraph, limits: Limits, asked: np.ndarray, part: Neighbourhood) -> Limits:
-    """The limits on answers to questions [B, 3] with the ids of a part; what they say of facts holds for all facts."""
+    """The limits on answers to questions [B, 3] with the ids of a part; facts are those of the whole graph."""
     from anykg.graph.neighbourhood import facts_of
 
     entities = None if limits.entities is None else np.searchsorted(part.entities, limits.entities)
@@ -259,7 +259,7 @@ def _inside(graph: KnowledgeGraph, limits: Limits, asked: np.ndarray, part: Neig
 def _known_inside(
     known: KnowledgeGraph, asked: np.ndarray, column: int, part: Neighbourhood
 ) -> tuple[KnowledgeGraph, np.ndarray]:
-    """The known answers to questions [B, 3] in a part, as a graph, and how many other candidates are outside it [B]."""
+    """The known answers to questions [B, 3] in a part, as a graph, and the number [B] of other candidates outside."""
     questions = questions_about(asked, column)
     answers = known_answers(known, questions, column)
     facts = questions[answers.rows]

@@ -63,7 +63,7 @@ def as_json(
 
 
 def as_table(evaluation: Evaluation, observed: KnowledgeGraph, ties: Ties | None = None) -> pl.DataFrame:
-    """Return one row per question: the test triplet by name, what was asked for, the answer's rank."""
+    """Return one row per question: the test triplet by name, the column to predict, the answer's rank."""
     entities, relations = observed.entities, observed.relations
     heads, kinds, tails = evaluation.triplets.T
     columns: dict[str, Any] = {

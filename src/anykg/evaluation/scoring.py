@@ -1,6 +1,6 @@
 """Questions as arrays, and the scores of their candidates.
 
-Questions are int64 [Q, 3]: triplets with -1 in the column that is asked for. Distinct questions are scored once, in
+Questions are int64 [Q, 3]: triplets with -1 in the column to predict. Distinct questions are scored once, in
 chunks that fit in memory; `ranking` ranks true answers and selects the best ones from these chunks.
 """
 
@@ -19,8 +19,8 @@ from anykg.models.base import LinkPredictor
 SCORES_AT_ONCE = 1 << 22
 """Scores held at a time when all candidates are scored: a few MB, with frequent updates of the progress bar."""
 MEMORY = 1 << 30
-"""Bytes for the candidates that are scored at once. A constant: other batches round differently, and a question must
-have the same score on every machine."""
+"""Bytes for the candidates that are scored at once. This is a constant because other batches round differently, and a
+question must have the same score on every machine."""
 BYTES_PER_SCORE = 2048
 """Upper bound on the memory for one candidate: a few hundred floats in models that build a row for each."""
 
@@ -38,12 +38,12 @@ class Chunk(NamedTuple):
 
     rows: np.ndarray  # int64 [B], rows of the questions
     column: int
-    """The column that is asked for: HEAD, RELATION or TAIL."""
+    """The column to predict: HEAD, RELATION or TAIL."""
     scores: Tensor  # [B, C], on the model's device
 
 
 def questions_about(facts: np.ndarray, column: int | np.ndarray) -> np.ndarray:
-    """The questions [F, 3] that ask for a column of facts [F, 3], or for a column [F] of each."""
+    """The questions [F, 3] that predict a column of facts [F, 3], or a column [F] of each."""
     questions = facts.astype(np.int64)
     questions[np.arange(len(facts)), column] = -1
     return questions
@@ -84,7 +84,7 @@ def device_of(model: LinkPredictor) -> torch.device:
 def scored_chunks(
     model: LinkPredictor, graph: KnowledgeGraph, questions: np.ndarray, encoded: Any = None
 ) -> Iterator[Chunk]:
-    """Score all candidates of distinct questions [Q, 3], a chunk at a time, in a fixed order.
+    """Score all candidates of distinct questions [Q, 3], one chunk at a time, in a fixed order.
 
     `encoded` is the model's encoding of the graph, if it was computed before.
     """
@@ -140,7 +140,7 @@ def consecutive_batches(first: np.ndarray, second: np.ndarray, width: int) -> It
 
 
 def _chunk_size(model: LinkPredictor, graph: KnowledgeGraph, column: int) -> int:
-    """How many questions to score at once among all candidates."""
+    """The number of questions to score at once among all candidates."""
     width = graph.num_relations if column == RELATION else graph.num_entities
     passes = width if column == RELATION and not model.relations_apart else 1  # of messages over all entities
     cost = graph.num_entities * passes
@@ -148,5 +148,5 @@ def _chunk_size(model: LinkPredictor, graph: KnowledgeGraph, column: int) -> int
 
 
 def _fitting(width: int) -> int:
-    """How many rows of `width` scores fit in `MEMORY`."""
+    """The number of rows of `width` scores that fit in `MEMORY`."""
     return max(1, MEMORY // BYTES_PER_SCORE // max(width, 1))

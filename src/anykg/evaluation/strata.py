@@ -1,6 +1,6 @@
 """Which half of a test triplet occurs elsewhere in the inference graph.
 
-Models depend on such half-links, which averages hide.
+Models depend on such half-links, which overall averages hide.
 """
 
 from __future__ import annotations

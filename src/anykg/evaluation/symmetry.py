@@ -1,7 +1,7 @@
 """Test the symmetry a model declares: relabel a graph at random and compare the scores.
 
-Symmetry alone is easy, even a constant scorer has it: `separates` tests that a model distinguishes triplets that no
-relabelling maps onto each other.
+Symmetry alone is trivial, since even a constant scorer has it: `separates` tests that a model distinguishes triplets
+that no relabelling maps onto each other.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from anykg.models.base import LinkPredictor, Symmetry
 from anykg.seeds import generator
 
 TOLERANCE = 1e-4
-"""Largest deviation that counts as rounding, relative to the range of the scores (or to 1, if that is larger)."""
+"""Largest deviation attributed to rounding, relative to the range of the scores (or to 1, if that is larger)."""
 DRAWS = 64
-"""Random draws for a verdict on symmetry in expectation."""
+"""Number of random draws to test symmetry in expectation."""
 Z_LIMIT = 5.0
 """Means further apart than this many standard errors differ; by chance, about one in a million does."""
 
@@ -29,7 +29,7 @@ class Verdict:
     """The outcome of a relabelling test."""
 
     symmetry: Symmetry
-    """What the model declares."""
+    """The declared symmetry."""
     relabelled: str
     """What was relabelled: entities and relations, or entities alone."""
     largest: float

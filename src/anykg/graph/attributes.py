@@ -1,7 +1,7 @@
-"""Attributes of entities as numbers: columns of a table, encoded so that a model finds them again in another graph.
+"""Attributes of entities as numbers: columns of a table, encoded by name so that a model can use them in another graph.
 
-A numeric column is one attribute, standardised within the graph; a column of text gives one for each of its frequent
-values, named COLUMN=VALUE, which is 1 for entities with that value. An entity without a value has 0 everywhere.
+A numeric column is one attribute, standardised within the graph. A text column is one-hot encoded: each frequent value
+is an attribute named COLUMN=VALUE. Missing values are 0 everywhere.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from anykg.errors import DataError
 from anykg.graph.graph import KnowledgeGraph
 
 MOST_VALUES = 64
-"""Upper bound on the values of a text column that become attributes, most frequent first; unique values never do."""
+"""Maximum number of values of a text column that become attributes, most frequent first; unique values never do."""
 SEPARATOR = "|"
 """Separates names in the settings of a model; a name that contains it is skipped."""
 
 
 def attribute_names(graph: KnowledgeGraph) -> list[str]:
-    """The attributes that the graph's entities have, in the order of the table's columns."""
+    """The attributes of the graph's entities, in the order of the table's columns."""
     table = graph.entities.attributes
     if table is None:
         return []

@@ -17,21 +17,21 @@ import numpy as np
 from numba import get_num_threads, njit, prange
 
 NO_LIMIT = 2**31 - 1
-"""A limit that no distance reaches."""
+"""A limit larger than any distance."""
 NO_PATH = -1
 """What `detours` returns if there is no path within the limit."""
 
 _FEW_PAIRS = 16
-"""Up to this many pairs are searched on the calling thread alone."""
+"""Up to this many pairs are searched on the calling thread only."""
 _WORD_BITS = 64
 _ONE_WORD = (0,)
 _CACHE_LINE = (0,) * 8
-"""Tuples whose length is the number of words in a block: a constant to the compiler, which unrolls the loops over
-words. A line of 8 words is about twice as fast for each source as a single word; 16 words are slower again."""
+"""Tuples whose length is the number of words in a block: a compile-time constant, so that loops over words are
+unrolled. A cache line of 8 words is about twice as fast per source as a single word; 16 words are slower again."""
 
 
 class AdjacencyLists(NamedTuple):
-    """The edges of a graph, by the entity they leave."""
+    """The edges of a graph, by their source entity."""
 
     offsets: np.ndarray  # int64 [N + 1]
     neighbours: np.ndarray  # int32, one for each edge
@@ -97,7 +97,7 @@ def detours(
 ) -> np.ndarray:
     """Length [B] of the shortest path head -> tail without the edge head -> tail, int32; `NO_PATH` if there is none.
 
-    `back_*` hold the same edges turned around. The edge tail -> head can stay: no shortest path to the tail
+    `back_*` hold the reversed edges. The edge tail -> head need not be removed, because no shortest path to the tail
     leaves the tail.
     """
     heads, tails = (np.ascontiguousarray(side, np.int64) for side in (heads, tails))
@@ -226,7 +226,7 @@ def _search_block(
 
 @njit(cache=True, parallel=True)
 def _search_each(offsets: np.ndarray, neighbours: np.ndarray, sources: np.ndarray, limit: int, out: np.ndarray) -> None:
-    """Fill out [S, N] a source at a time: for the rare graph with long distances, whose many levels are all short."""
+    """Fill out [S, N] one source at a time: for the rare graphs with long distances and many small levels."""
     none = out.dtype.type(-1)  # the largest value of an unsigned type
     for row in prange(len(sources)):
         queue = np.empty(len(offsets) - 1, np.int32)

@@ -1,6 +1,8 @@
-"""Graphs from tables of names that arrive in parts: names are numbered as they are read, and only numbers are kept.
+"""Build graphs from tables of names that arrive in parts.
 
-E triplets over N entities take 12 bytes a triplet and about 100 an entity. A name is identified by a
+Names are mapped to ids as they are read, and only ids are kept.
+
+E triplets over N entities take 12 bytes per triplet and about 100 per entity. A name is identified by a
 128-bit hash: the probability that two of ten million names collide is 1 in 10^24.
 """
 
@@ -14,7 +16,7 @@ from anykg.graph.vocabulary import Vocabulary
 
 
 class Interner:
-    """Numbers for names, in order of first appearance."""
+    """Maps names to ids in order of first appearance."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -23,7 +25,7 @@ class Interner:
         self._known = np.empty((1 << 9, 2), np.uint64)
 
     def ids(self, names: pl.Series) -> np.ndarray:
-        """The numbers [B], int32, of names [B]; new names get the next ones."""
+        """The ids [B], int32, of names [B]; new names get the next ids."""
         from anykg.graph.intern import intern
 
         self._reserve(self.count + len(names))
@@ -59,7 +61,7 @@ class GraphBuilder:
     def __init__(self) -> None:
         self.entities, self.relations = Interner(), Interner()
         self.count = 0
-        """Rows so far, repeated ones too."""
+        """Number of rows so far, duplicates included."""
         self._parts: list[np.ndarray] = []
 
     def add(self, table: pl.DataFrame) -> None:

@@ -3,10 +3,10 @@
 A fact (head, relation, tail) is an edge head -> tail, or an edge both ways where `directed` is False. Distances count
 edges; -1 means that there is no path, or none within `limit`. The distance of a triplet never uses the triplet itself.
 
-An all-pairs table, cached with the graph, answers most lookups if it fits `TABLE_BYTES`. Larger graphs are searched
-from the entities of the batch; after as many searches as a table takes they get one too, if memory allows. Only an
-adjacent pair can lose its shortest path with its own edge: these few pairs are searched for a detour, which is cached
-as well.
+An all-pairs table, cached with the graph, answers most lookups if it fits in `TABLE_BYTES`. Larger graphs are searched
+from the entities of the batch; after as many searches as a table would need, they also get a table if memory allows.
+Only an adjacent pair can lose its shortest path together with its own edge: for these few pairs a detour is searched,
+which is cached as well.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LARGE_TABLE_BYTES = 5 * 2**30
 BLOCK_BYTES = 64 * 2**20
 """Searches that are not cached run in blocks of about this many bytes."""
 _NOT_YET = -2
-"""A detour that is not computed yet."""
+"""Marks a detour that is not computed yet."""
 
 Direction = Literal["out", "in", "both"]
 
@@ -61,10 +61,10 @@ def triplet_distances(
     leave_out: Literal["triplet", "pair"],
     limit: int | None = None,
 ) -> np.ndarray:
-    """d(head, tail) and d(tail, head) for each triplet [B, 3], int32 [B, 2], without the facts to be left out.
+    """d(head, tail) and d(tail, head) for each triplet [B, 3], int32 [B, 2], with some facts masked.
 
-    "triplet" leaves out the one asked about (relation r + R asks about (tail, r, head)); its edge stays if another fact
-    is behind it. "pair" leaves out every fact between the two entities, either way.
+    "triplet" masks the triplet itself (relation r + R refers to (tail, r, head)); its edge stays if another fact
+    supports it. "pair" masks every fact between the two entities, in both directions.
     """
     triplets = np.asarray(triplets, np.int64)
     if triplets.ndim != 2 or triplets.shape[1] != 3:
@@ -110,7 +110,7 @@ def _direction(directed: bool, reverse: bool) -> Direction:
 def _plain_distances(
     graph: KnowledgeGraph, heads: np.ndarray, tails: np.ndarray, directed: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Distances head -> tail [B] and tail -> head [B], nothing left out."""
+    """Distances head -> tail [B] and tail -> head [B], without masking."""
     table = distance_table(graph, directed)
     if table is not None:
         there = _signed(table[heads, tails])
@@ -124,7 +124,7 @@ def _plain_distances(
 
 
 def distance_table(graph: KnowledgeGraph, directed: bool) -> np.ndarray | None:
-    """Distances [N, N] of all pairs, nothing left out, as `multi_source_bfs` gives them; None if there is no table."""
+    """Distances [N, N] of all pairs, without masking, as returned by `multi_source_bfs`; None if there is no table."""
     size = graph.num_entities**2
     if size <= TABLE_BYTES:
         return graph.derive(_table, directed)
@@ -169,7 +169,7 @@ def _searched(
 def _without_own_edge(
     graph: KnowledgeGraph, starts: np.ndarray, ends: np.ndarray, directed: bool, limit: int, *, alone: bool
 ) -> np.ndarray:
-    """Distances [B] of adjacent pairs without their edge; with `alone`, only where one fact is behind the edge."""
+    """Distances [B] of adjacent pairs without their edge; with `alone`, only if a single fact supports the edge."""
     if not directed:
         starts, ends = np.minimum(starts, ends), np.maximum(starts, ends)
     edges = adjacency(graph, _direction(directed, reverse=False))

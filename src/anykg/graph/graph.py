@@ -23,7 +23,7 @@ from anykg.graph.vocabulary import Vocabulary
 
 T = TypeVar("T")
 LARGE = 100_000
-"""Rows from which names are numbered by a compiled loop, which takes a moment to import."""
+"""Minimum number of rows for which names are mapped to ids by a compiled loop, which takes a moment to import."""
 
 HEAD, RELATION, TAIL = range(3)
 COLUMNS = ("head", "relation", "tail")
@@ -33,8 +33,8 @@ COLUMNS = ("head", "relation", "tail")
 class KnowledgeGraph:
     """An immutable set of facts over named entities and relations.
 
-    Entities and relations need not occur in a triplet: the names say what exists, the triplets what is known about it.
-    `name` says where a graph comes from; it is for display only and not part of the content.
+    Entities and relations need not occur in a triplet. `name` describes where a graph comes from; it is for display
+    only and not part of the content.
     """
 
     name: str
@@ -153,7 +153,7 @@ class KnowledgeGraph:
 
     @cached_property
     def digest(self) -> str:
-        """A hash of the content: names, triplets and, if there are any, attributes, in id order."""
+        """A hash of the content in id order: names, triplets and, if there are any, attributes."""
         content = blake2b(digest_size=16)
         for vocabulary in (self.entities, self.relations):
             lengths = vocabulary.names.str.len_bytes().to_numpy().astype(np.int64)
@@ -171,7 +171,7 @@ class KnowledgeGraph:
         return int(self.triplets.nbytes + self._keys.nbytes + sum(k.nbytes for k in lookups if k is not None))
 
     def derive(self, build: Callable[..., T], *arguments: Any) -> T:
-        """`build(graph, *arguments)`, computed once for this graph and kept with it."""
+        """`build(graph, *arguments)`, computed once and cached with this graph."""
         key = (build, arguments)
         if key not in self._derived:
             self._derived[key] = build(self, *arguments)
@@ -181,7 +181,7 @@ class KnowledgeGraph:
     # -- lookups ------------------------------------------------------------------------------------------------
 
     def contains(self, triplets: np.ndarray) -> np.ndarray:
-        """Is each of the triplets [..., 3] a fact? bool [...]; a relation r + R asks for (tail, r, head)."""
+        """Whether each of the triplets [..., 3] is a fact, bool [...]; a relation r + R refers to (tail, r, head)."""
         known: np.ndarray = self.positions(triplets) >= 0
         return known
 
@@ -244,7 +244,7 @@ class KnowledgeGraph:
         return self.with_triplets(self.triplets[keep])
 
     def without(self, triplets: np.ndarray) -> KnowledgeGraph:
-        """Drop the facts among triplets [B, 3], in either direction (r or r + R); the graph itself if none is."""
+        """Drop the facts among triplets [B, 3], in either direction (r or r + R); returns `self` if there are none."""
         rows = self.positions(triplets)
         if not (rows >= 0).any():
             return self
@@ -253,7 +253,7 @@ class KnowledgeGraph:
         return self.subset(keep)
 
     def union(self, other: KnowledgeGraph) -> KnowledgeGraph:
-        """The facts of both; entities and relations are joined by name."""
+        """The union of the facts of both graphs, with entities and relations merged by name."""
         if self.entities == other.entities and self.relations == other.relations:
             return self.with_triplets(np.concatenate([self.triplets, other.triplets]))
         entities, entity_ids = _join(self.entities, other.entities)

@@ -1,4 +1,4 @@
-"""Number 128-bit keys in the order of their first appearance, over any number of batches.
+"""Map 128-bit keys to ids in the order of their first appearance, over any number of batches.
 
 Keys [B] as two uint64 -> ids [B], int32. The keys seen so far are an open-addressing table: `slots` [2^k] holds ids, -1
 where free; `keys` [capacity, 2] the key of each id. The caller keeps more than half of the slots free.

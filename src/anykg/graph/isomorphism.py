@@ -1,13 +1,13 @@
 """Decide whether two graphs are equal up to the names of their entities and relations, and find the renaming.
 
 Two graphs are isomorphic iff a bijection of entities and a bijection of relations map the facts of one onto those of
-the other; two triplets are, iff such bijections also map one triplet onto the other.
+the other. Two triplets are isomorphic iff such bijections also map one triplet onto the other.
 
 Entities and relations have colours, 64-bit hashes that start equal and are refined by the colours around them: an
 entity by its facts, a relation by its pairs of ends. Renaming does not change a colour, so two entities of different
-colours are not counterparts. If a colour is shared, one of its holders gets a colour of its own and the search tries
-every counterpart. A hash collision can only make colours coarser: every mapping that is returned was checked fact by
-fact.
+colours are not counterparts. If a colour is shared, one of its holders is individualised with a new colour, and the
+search tries every counterpart. A hash collision can only make colours coarser, because every returned mapping is
+verified fact by fact.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from anykg.errors import DataError
 from anykg.graph.graph import KnowledgeGraph
 
 MOST_STEPS = 20_000
-"""Refinements before the search gives up; only graphs with many shared colours need many."""
+"""Maximum number of refinements before the search gives up; only graphs with many shared colours need many."""
 
 
 class Isomorphism(NamedTuple):
@@ -36,7 +36,7 @@ class _Colours(NamedTuple):
     relations: np.ndarray  # uint64 [R]
 
     def set_apart(self, part: int, index: int) -> _Colours:
-        """One entity (part 0) or relation (part 1) gets a colour of its own."""
+        """Individualise one entity (part 0) or relation (part 1) with a colour of its own."""
         copies = _Colours(self.entities.copy(), self.relations.copy())
         copies[part][index] = _mix(copies[part][index : index + 1] + np.uint64(1))[0]
         return copies
@@ -52,7 +52,7 @@ def find_isomorphism(
     """Find a renaming of `one` into `other`, or None if there is none.
 
     With `triplets`, a triplet (head, relation, tail) of each graph, the renaming must also map the first onto the
-    second. Names are ignored. Raises `DataError` if the search is not over after `most_steps` refinements.
+    second. Names are ignored. Raises `DataError` if the search does not finish within `most_steps` refinements.
     """
     sizes = [(g.num_entities, g.num_relations, g.num_triplets) for g in (one, other)]
     if sizes[0] != sizes[1]:
@@ -143,7 +143,7 @@ def _smallest_shared(colours: _Colours) -> tuple[int, np.uint64] | None:
 
 
 def _match(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Which index of `other` has the colour of each index of `one`; all colours differ."""
+    """The index of `other` with the same colour as each index of `one`; all colours are distinct."""
     matched = np.empty(len(one), np.int64)
     matched[np.argsort(one)] = np.argsort(other)
     return matched

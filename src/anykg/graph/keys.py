@@ -18,12 +18,12 @@ class Ragged(NamedTuple):
 
     @property
     def rows(self) -> np.ndarray:
-        """The list each value belongs to, as long as `values`."""
+        """The list that each value belongs to, of the same length as `values`."""
         return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
 
 
 def distinct(keys: np.ndarray) -> np.ndarray:
-    """Return the keys sorted, each once; a full sort is many times faster here than np.unique, which hashes.
+    """Return the sorted distinct keys; a full sort is many times faster here than np.unique, which hashes.
 
     >>> distinct(np.array([3, 1, 3])).tolist()
     [1, 3]

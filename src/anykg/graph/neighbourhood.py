@@ -1,19 +1,19 @@
-"""The part of a large graph that matters for a question: its nearest entities and all facts between them.
+"""The relevant part of a large graph for a question: its nearest entities and all facts between them.
 
-Nearness is personalised PageRank, by forward push. Half of the mass starts at the entities of the question, half at the
-facts of the relation that is asked about, so that its frequent heads and tails are there: a model sees what the
-relation means and which answers it has. An entity keeps a share of the mass it receives and passes on the rest,
+Proximity is personalised PageRank, computed by forward push. Half of the mass starts at the entities of the question,
+half at the facts of its relation, so that the frequent heads and tails of the relation are included: a model sees what
+the relation means and which answers it has. An entity keeps a share of the mass it receives and passes on the rest,
 divided evenly between its relations in each direction and then between the facts of each: a hub's million facts of one
-relation do not outweigh its five others. Mass is not passed along a fact that would get too little of it, so the work
-depends on the number of facts wanted and hardly on the graph.
+relation do not outweigh its five others. Mass is not passed along a fact that would get too little of it, so the cost
+depends on the requested number of facts and hardly on the graph.
 
-Entities are then taken in the order of their mass as long as the facts between them are within the budget; those of
-equal mass together, unless that leaves half of the budget unused. Nothing is drawn at random, so renaming entities and
-relations renames the part; only where equals do not fit do ids decide.
+Entities are then added in the order of their mass as long as the facts between them are within the budget. Entities of
+equal mass are added together, unless that leaves half of the budget unused. The selection is deterministic, so renaming
+entities and relations renames the part; ids only break ties that do not fit.
 
-What parts bring is measured by `python -m benchmarks.budgets`. On its generated graphs all answers that follow from
-planted rules were in the part. Of the others some were not, mostly rare tails of their relation that the whole graph
-ranks low as well; what made the difference in MRR were changes of rank within the part, in both directions.
+`python -m benchmarks.budgets` measures the effect on accuracy. On its generated graphs, all answers that follow from
+planted rules were in the part. Some of the others were not, mostly rare tails of their relation that the whole graph
+ranks low as well; the differences in MRR came from changes of rank within the part, in both directions.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from anykg.graph.graph import HEAD, RELATION, TAIL, KnowledgeGraph
 from anykg.graph.push import Facts, induced, push
 
 TOTAL = 2**50
-"""All mass; half of it starts at the entities of a question, half at the facts of the relations asked about."""
+"""Total mass; half of it starts at the entities of a question, half at the facts of its relations."""
 KEPT = 5
 """An entity keeps 1 / KEPT of its mass and passes on the rest."""
 ROUNDS = 8
-"""Times the least mass that is passed along a fact is lowered until the budget is used."""
+"""Maximum number of times that the minimum mass passed along a fact is lowered until the budget is used."""
 LOWERED = 4
-"""How much each time."""
+"""Factor by which it is lowered each time."""
 HUB = 10_000
-"""Facts of an entity from which on they are found from their other ends."""
+"""An entity with more facts than this is a hub, whose facts are found from their other ends."""
 STARTS, ENDS, BY_RELATION, OF_RELATIONS = "graph.starts", "graph.ends", "graph.by_relation", "graph.relations"
 """Names of arrays in packed graphs."""
 
@@ -50,13 +50,13 @@ class Adjacency(NamedTuple):
 
 
 class Neighbourhood(NamedTuple):
-    """A part of a graph; relations keep their ids, entities are numbered anew in the same order."""
+    """A part of a graph; relations keep their ids, entities are renumbered in the same order."""
 
     graph: KnowledgeGraph
     entities: np.ndarray  # int64 [n], ascending: ids in the whole graph
 
     def inside(self, triplets: np.ndarray) -> np.ndarray:
-        """Triplets [B, 3] of the whole graph with the ids of the part; -1 for what is open or outside."""
+        """Triplets [B, 3] of the whole graph with the ids of the part; -1 for open columns and entities outside."""
         found = triplets.astype(np.int64)
         for column in (HEAD, TAIL):
             at = np.minimum(np.searchsorted(self.entities, triplets[:, column]), len(self.entities) - 1)
@@ -69,7 +69,7 @@ class Neighbourhood(NamedTuple):
 
 
 def adjacency(graph: KnowledgeGraph) -> Adjacency:
-    """Where to find the facts of an entity or relation. Ask for it by `graph.derive(adjacency)`."""
+    """An index of the facts of each entity and relation. Use `graph.derive(adjacency)`, which caches it."""
     stored = [graph.arrays.get(name) for name in (STARTS, ENDS, BY_RELATION, OF_RELATIONS)]
     parts = [part for part in stored if part is not None]
     if len(parts) == len(stored):
@@ -93,7 +93,7 @@ def facts_of(graph: KnowledgeGraph, relation: int) -> np.ndarray:
 
 
 def to_arrays(graph: KnowledgeGraph) -> dict[str, np.ndarray]:
-    """What `adjacency` finds in a packed graph instead of computing it again."""
+    """The arrays that `adjacency` finds in a packed graph instead of computing them again."""
     return dict(zip((STARTS, ENDS, BY_RELATION, OF_RELATIONS), graph.derive(adjacency), strict=True))
 
 
@@ -105,14 +105,14 @@ def neighbourhood(
     *,
     also: np.ndarray | None = None,
 ) -> Neighbourhood:
-    """At most about `budget` facts near some entities.
+    """The facts near some entities, at most about `budget`.
 
     Args:
         graph: The whole graph.
         around: The entities of the question.
-        relations: The relations asked about; None for all.
-        budget: How many facts; more only if the entities that must be there have more between them.
-        also: Further entities that must be there.
+        relations: The relations of the question; None for all.
+        budget: Number of facts; exceeded only if the required entities have more facts between them.
+        also: Further required entities.
     """
     adjacent = graph.derive(adjacency)
     facts = Facts(
@@ -154,7 +154,7 @@ def neighbourhood(
 def _start(
     graph: KnowledgeGraph, around: np.ndarray, relations: Sequence[int] | np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The entities where mass starts, ascending, and how much at each.
+    """The entities where mass starts, ascending, and the mass at each.
 
     Every relation has an equal share, divided between the ends of its facts.
     """
@@ -172,7 +172,7 @@ def _start(
 
 
 def _at_all_relations(graph: KnowledgeGraph) -> np.ndarray:
-    """Int64 [N]: how much mass starts at each entity if all relations are asked about."""
+    """Int64 [N]: the mass that starts at each entity if the question is about all relations."""
     relations = graph.triplets[:, RELATION]
     ends = 2 * np.bincount(relations, minlength=graph.num_relations)
     weights = (TOTAL // 2 // np.maximum(ends * graph.num_relations, 1))[relations]
@@ -190,7 +190,7 @@ def _facts_between(
     mass: np.ndarray,
     budget: int,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The required entities, then others by falling mass, ties by id, until there are `budget` facts between them.
+    """The required entities, then others by descending mass, ties by id, until there are `budget` facts between them.
 
     Returns these entities, the rows of the facts between them and the later position of the two entities of each.
     """
@@ -207,7 +207,7 @@ def _facts_between(
 
 
 def _by_mass(entities: np.ndarray, mass: np.ndarray, most: int) -> np.ndarray:
-    """The entities with the most mass, at most `most`, in descending order of mass; ties by id."""
+    """The entities with the largest mass, at most `most`, in descending order; ties by id."""
     if len(entities) > most:
         bound = np.partition(mass, len(mass) - most)[len(mass) - most]
         above = np.flatnonzero(mass > bound)
@@ -219,13 +219,13 @@ def _by_mass(entities: np.ndarray, mass: np.ndarray, most: int) -> np.ndarray:
 
 
 def _run_length(values: np.ndarray, value: np.int64) -> int:
-    """How many values at the end of an array are equal to `value`."""
+    """The number of values at the end of an array that are equal to `value`."""
     others = np.flatnonzero(values != value)
     return len(values) - (int(others[-1]) + 1 if len(others) else 0)
 
 
 def _positions(count: int, near: np.ndarray) -> np.ndarray:
-    """Int32 [N]: where each entity stands in `near`, -1 for others."""
+    """Int32 [N]: the position of each entity in `near`, -1 for others."""
     positions = np.full(count, -1, np.int32)
     positions[near] = np.arange(len(near), dtype=np.int32)
     return positions
@@ -252,7 +252,7 @@ def _large(offsets: np.ndarray, near: np.ndarray) -> np.ndarray:
 
 
 def _read_only(array: np.ndarray) -> np.ndarray:
-    """The same array as kernels are compiled for."""
+    """The same array with the type that kernels are compiled for."""
     view = array.view()
     view.setflags(write=False)
     return view

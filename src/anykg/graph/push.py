@@ -9,7 +9,7 @@ from numba import njit
 
 
 class Facts(NamedTuple):
-    """A graph as the kernels read it."""
+    """A graph in the form used by the kernels."""
 
     keys: np.ndarray  # int64 [E], (head * R + relation) * N + tail, ascending
     inverse_keys: np.ndarray  # int64 [E], (tail * R + relation) * N + head, ascending
@@ -20,7 +20,7 @@ class Facts(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def _group_end(keys: np.ndarray, first: int, end: int, bound: int) -> int:
-    """The first position from `first` on, before `end`, whose key is `bound` or more; near ones are found first."""
+    """The first position in [`first`, `end`) whose key is at least `bound`, by galloping search."""
     step = 1
     low, high = first, first + 1
     while high < end and keys[high] < bound:
@@ -48,12 +48,12 @@ def _appended(items: np.ndarray, size: int, item: int) -> np.ndarray:
 
 @njit(cache=True, nogil=True)
 def push(facts, mass, seeds, least, kept):  # type: ignore[no-untyped-def]
-    """Pass mass on, at least `least` along a fact, until no entity can; return the entities that have some.
+    """Push mass, at least `least` along a fact, until no entity can; return the entities with mass.
 
-    `mass` int64 [2, N] is what entities have settled and what they have still to pass on, at first at `seeds`. An
-    entity keeps one part in `kept` of what it passes on, and what is left over by divisions or belongs to a group too
-    large for it. All entities of a step pass on at the same time, and integers are added, so that the outcome does not
-    depend on the order of entities and relations.
+    `mass` int64 [2, N] is the settled mass of entities and their residual mass, initially at `seeds`. An entity keeps
+    one part in `kept` of the residual, the remainders of divisions, and the shares of groups that are too large. All
+    entities of a step push simultaneously, and masses are integers, so the result does not depend on the order of
+    entities and relations.
     """
     count = len(facts.starts) - 1
     settled, left = mass
@@ -102,7 +102,7 @@ def push(facts, mass, seeds, least, kept):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _num_groups(facts, entity, most):  # type: ignore[no-untyped-def]
-    """In how many relations, by direction, an entity has facts; -1 for more than `most`."""
+    """The number of relations, by direction, in which an entity has facts; -1 for more than `most`."""
     count = len(facts.starts) - 1
     groups = 0
     for side in range(2):
@@ -120,7 +120,8 @@ def _num_groups(facts, entity, most):  # type: ignore[no-untyped-def]
 def induced(facts, positions, near, hub):  # type: ignore[no-untyped-def]
     """The facts between entities `near`: their rows, and the later position of each fact's two entities.
 
-    Facts between an entity that is the head of more than `hub` facts and one that is the tail of as many are left out.
+    Facts are left out if their head is the head of more than `hub` facts and their tail is the tail of more than `hub`
+    facts.
     """
     count = len(facts.starts) - 1
     rows, last = np.empty(1024, np.int64), np.empty(1024, np.int64)

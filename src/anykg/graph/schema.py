@@ -2,8 +2,8 @@
 
 - functional, inverse functional: an entity has one tail (one head) of the relation;
 - symmetric, one-way: facts are known in both directions, or never are;
-- irreflexive: no entity is joined to itself;
-- duplicate, inverse: two relations join the same entities, in the same or the opposite direction;
+- irreflexive: no entity is linked to itself;
+- duplicate, inverse: two relations link the same entities, in the same or the opposite direction;
 - implies, implies the inverse of: the facts of a relation are among those of a larger one;
 - kinds: which entities occur at either end. A kind is a type given by type facts, if there are any, otherwise a group
   of relation ends that share entities (the head of `capital of` and the tail of `lives in`).
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import scipy.sparse as sp
 
 FEWEST = 10
-"""Cases a statement needs."""
+"""Minimum number of cases for a statement."""
 ALIKE = 0.8
 """Minimum share for a relation to be symmetric, or the duplicate or inverse of another."""
 FUNCTIONAL = 0.95
@@ -66,12 +66,12 @@ class RelationCounts(NamedTuple):
 
 @dataclass(frozen=True)
 class Statement:
-    """Something that holds for a relation."""
+    """A property of a relation."""
 
     relation: str
     holds: Property
     support: int
-    """Cases in which it holds."""
+    """Number of cases in which it holds."""
     cases: int
     other: str | None = None
     """The other relation, of a statement about two."""
@@ -84,7 +84,7 @@ class Statement:
 
 @dataclass(frozen=True)
 class KindShare:
-    """How many of the entities at an end are of a kind."""
+    """The number of entities of a kind at an end."""
 
     kind: str
     entities: int
@@ -186,7 +186,7 @@ def relation_counts(graph: KnowledgeGraph) -> RelationCounts:
 def overlaps(graph: KnowledgeGraph) -> sp.csr_array:
     """[R, 2R]: |pairs of r that are pairs of s| / min(|r|, |s|); zero for relations of few facts and r with itself.
 
-    Column s + R compares with s in the opposite direction, so r with r + R says how symmetric r is.
+    Column s + R compares with s in the opposite direction, so column r + R of row r is how symmetric r is.
     """
     import scipy.sparse as sp
 
@@ -204,7 +204,7 @@ def overlaps(graph: KnowledgeGraph) -> sp.csr_array:
 
 
 def redundant_relations(graph: KnowledgeGraph) -> np.ndarray:
-    """Sorted pairs [T, 2] of a relation r and a relation s (or s + R for its inverse) whose facts reveal those of r."""
+    """Sorted pairs [T, 2] of a relation r and a relation s (or its inverse s + R) whose facts determine those of r."""
     alike = overlaps(graph).tocoo()
     keep = alike.data >= ALIKE
     pairs = np.stack([alike.row[keep], alike.col[keep]], axis=1).astype(np.int64)
@@ -240,7 +240,7 @@ def functional_shares(graph: KnowledgeGraph) -> np.ndarray:
 
 
 def ends_of_entities(graph: KnowledgeGraph) -> sp.csr_array:
-    """[N, 2R]: how many facts an entity has at each end."""
+    """[N, 2R]: the number of facts of each entity at each end."""
     import scipy.sparse as sp
 
     heads, relations, tails = graph.triplets.T.astype(np.int64)
@@ -261,7 +261,7 @@ def type_relation(graph: KnowledgeGraph) -> int | None:
 
 
 def entity_kinds(graph: KnowledgeGraph) -> Kinds:
-    """The kind of every entity: the most common of its types, or the group of ends it takes part in most."""
+    """The kind of every entity: the most common of its types, or the group of ends in which it occurs most."""
     matrix = graph.derive(ends_of_entities)
     grouped = _by_ends(graph, matrix)
     kind = type_relation(graph)
@@ -279,7 +279,7 @@ def entity_kinds(graph: KnowledgeGraph) -> Kinds:
 
 
 def _by_ends(graph: KnowledgeGraph, matrix: sp.csr_array) -> Kinds:
-    """Group ends that the same entities take part in, by average linkage of their cosines."""
+    """Group ends with the same entities, by average-linkage clustering of their cosines."""
     import scipy.sparse as sp
     from scipy.cluster.hierarchy import fcluster, linkage
     from scipy.spatial.distance import squareform

@@ -1,7 +1,9 @@
-"""Names that may be typos: spelt like another one but for case and accents, or rare and one edit from a frequent one.
+"""Find possible typos in names.
 
-An edit is a letter more, less or other, or two letters swapped. Frequent names are indexed by themselves and by what is
-left without each of their characters, so every rare name is looked up in a few steps.
+These are names that differ from another only in case and accents, or rare names one edit from a frequent one.
+
+An edit is an insertion, deletion or substitution of a letter, or a swap of two letters. Frequent names are indexed by
+themselves and by each of their deletions, so every rare name is looked up in a few steps.
 """
 
 from __future__ import annotations
@@ -15,9 +17,9 @@ import numpy as np
 from anykg.graph.graph import HEAD, RELATION, TAIL, KnowledgeGraph
 
 SHORTEST = 5
-"""Characters of a name; shorter ones are similar by chance."""
+"""Minimum length of a name; shorter ones are similar by chance."""
 RARE, TIMES = 2, 5
-"""Facts of a rare name at most, and times as many facts as it the frequent one has."""
+"""Maximum number of facts of a rare name, and the minimum ratio of the facts of the frequent name to it."""
 MOST_NAMES = 100_000
 """Vocabularies above this size are not searched."""
 
@@ -85,7 +87,7 @@ def _shortened(name: str) -> Iterator[str]:
 
 
 def one_edit(one: str, other: str) -> bool:
-    """Whether names are equal, or differ by one letter or by two that are swapped.
+    """Whether names are equal, or differ by one letter or by a swap of two.
 
     >>> [one_edit("cardiolgy", name) for name in ("cardiology", "cardiolgy", "caridolgy", "radiology")]
     [True, True, True, False]

@@ -1,7 +1,8 @@
 """A sketch of a graph's facts, from which the overlap with another graph can be estimated later.
 
-The sketch holds the smallest hashes of all facts, by name. Facts of another graph whose hash does not exceed the
-largest of them would be in the sketch if they were in the first graph, so they are a random sample to estimate from.
+The sketch has the smallest hashes of all facts, by name (MinHash). Facts of another graph whose hash does not exceed
+the largest of them would be in the sketch if they were in the first graph, so they are a random sample to estimate
+from.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ import numpy as np
 from anykg.graph.graph import KnowledgeGraph
 
 SIZE = 128
-"""Hashes that a sketch holds."""
+"""Number of hashes in a sketch."""
 FEWEST = 5
-"""Minimum sample for an estimate; a sketch that holds all facts needs none."""
+"""Minimum sample size for an estimate; a sketch with all facts needs none."""
 
 
 def sketch(graph: KnowledgeGraph) -> list[str]:
@@ -25,7 +26,7 @@ def sketch(graph: KnowledgeGraph) -> list[str]:
 
 
 def share_in(graph: KnowledgeGraph, other: Sequence[str]) -> float | None:
-    """Estimate the share of the graph's facts that are in the sketched graph; None if too few can be compared."""
+    """Estimate the share of the graph's facts that are in the sketched graph; None if too few are comparable."""
     kept = np.array([int(text, 16) for text in other], np.uint64)
     if not len(kept):
         return None

@@ -19,7 +19,7 @@ from anykg.seeds import generator
 def hold_out(graph: KnowledgeGraph, share: float, seed: int, name: str) -> tuple[KnowledgeGraph, KnowledgeGraph]:
     """Split off `share` of the facts, drawn by the generator `name` of `seed`.
 
-    The facts are shuffled; the first one of each entity and relation stays, and the last of the others are held out.
+    The facts are shuffled. The first one of each entity and relation is kept, and the last of the others are held out.
     """
     if not 0 <= share <= 1:
         raise ConfigError(f"Expected a share to hold out from 0 to 1, found {share}.")
@@ -44,7 +44,7 @@ def _first_uses(ids: np.ndarray, count: int) -> np.ndarray:
 
 
 def shares(count: int, parts: Sequence[float], random: np.random.Generator) -> list[np.ndarray]:
-    """The numbers 0 to count - 1, shuffled and cut into parts of these shares, which sum to 1."""
+    """The numbers 0 to count - 1, shuffled and split into parts of these shares, which sum to 1."""
     ends = np.round(np.cumsum(parts)[:-1] * count).astype(np.int64)
     return np.split(random.permutation(count), ends)
 

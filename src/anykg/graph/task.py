@@ -13,8 +13,8 @@ from anykg.graph.graph import KnowledgeGraph
 class Task:
     """Training and inference graphs of a benchmark.
 
-    `train` and `valid` share their vocabularies, and so do `observed` and `test`: their names are those of both files.
-    In a transductive task all four do, and `observed` is `train`.
+    `train` and `valid` share their vocabularies, and so do `observed` and `test`: each vocabulary has the names of both
+    files. In a transductive task, all four share them, and `observed` is `train`.
     """
 
     name: str
@@ -27,7 +27,7 @@ class Task:
 
     @cached_property
     def known(self) -> KnowledgeGraph:
-        """The facts known of the inference graph, which never count as negatives: observed, valid and test."""
+        """The known facts of the inference graph, which never count as negatives: observed, valid and test."""
         known = self.observed.union(self.test)
         if self.inference_valid is not None:
             known = known.union(self.inference_valid)
@@ -36,7 +36,7 @@ class Task:
 
 
 def merge_tasks(tasks: Sequence[Task], name: str) -> Task:
-    """Join tasks into one, entities and relations by name.
+    """Merge tasks into one, with entities and relations matched by name.
 
     Tasks may share facts: validation and test facts that another task trains on or observes are dropped.
     """

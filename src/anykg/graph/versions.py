@@ -1,7 +1,8 @@
-"""How much two versions of a graph differ, from a sketch of each.
+"""Estimate how much two versions of a graph differ, from a sketch of each.
 
-A fact is identified by a 64-bit hash of its names, so that versions with different ids compare. A sketch keeps the
-smallest hashes: all facts of a graph of up to 65,536, else a random sample, of the same facts in both versions.
+A fact is identified by a 64-bit hash of its names, so that versions with different ids can be compared. A sketch keeps
+the smallest hashes: all facts of a graph of up to 65,536, otherwise a random sample, of the same facts in both
+versions.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def sketch_of(graph: KnowledgeGraph) -> Sketch:
 
 
 def difference(one: Sketch, other: Sketch) -> int:
-    """Facts that are in one graph only: exact for graphs of up to 65,536 facts, else estimated."""
+    """The number of facts in only one of two graphs: exact for up to 65,536 facts, otherwise estimated."""
     ends = [sketch.keys[-1] for sketch in (one, other) if sketch.facts > len(sketch.keys)]
     mine, theirs = (sketch.keys[sketch.keys <= min(ends)] if ends else sketch.keys for sketch in (one, other))
     differing = len(np.setxor1d(mine, theirs, assume_unique=True))

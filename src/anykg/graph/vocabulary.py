@@ -19,7 +19,7 @@ SHOWN = 3
 FEW = 1000
 """Up to this many names are looked up one by one in stored buffers; for more, all names are read."""
 MANY = 200_000
-"""Number of names above which only some are compared with an unknown name."""
+"""Above this many names, only some are compared with an unknown name."""
 
 
 class Vocabulary(Sequence[str]):
@@ -129,12 +129,13 @@ class Vocabulary(Sequence[str]):
         return position
 
     def unknown(self, name: str, *, suggest: bool = True, others: int = 0) -> UnknownName:
-        """Return the error for a name that is not here, with near matches if `suggest`."""
+        """Return the error for an unknown name, with near matches if `suggest`."""
         near = self.nearest(name) if suggest else []
         note = ""
         if suggest and not near and len(self) > MANY:
             note = (
-                f"Of {len(self):,} names, only those that contain it or begin like it were searched for similar ones."
+                f"Of {len(self):,} names, only those that contain it or share its prefix were searched for similar "
+                "ones."
             )
         return UnknownName(self.kind, name, near, others, note=note)
 
@@ -159,7 +160,7 @@ class Vocabulary(Sequence[str]):
         return next(iter(composed)) if len(composed) == 1 else None
 
     def nearest(self, name: str) -> list[str]:
-        """Return the names and labels most like `name`; among very many, only those that contain it or its prefix."""
+        """Return the names and labels most similar to `name`; among very many, only those with it or its prefix."""
         known = [column for column in (self.names, self.labels) if column is not None]
         if len(self) > MANY:
             folded = name.casefold()
@@ -205,7 +206,7 @@ class Vocabulary(Sequence[str]):
         return ids.to_numpy()
 
     def label(self, index: int) -> str:
-        """The label of an id, or its name where it has none."""
+        """The label of an id, or its name if it has none."""
         if self._taken is not None:
             return self._taken[0].label(int(self._taken[1][int(index)]))
         if self._text is not None:
@@ -216,19 +217,19 @@ class Vocabulary(Sequence[str]):
 
     @property
     def num_labels(self) -> int:
-        """How many names have a label."""
+        """The number of names with a label."""
         if self._text is not None:
             return 0 if self._label_text is None else len(self._label_text.order)
         return 0 if self.labels is None else self.labels.count()
 
     def gather(self, ids: np.ndarray) -> pl.Series:
-        """The names [B] of ids [B]; a few are read without the others."""
+        """The names [B] of ids [B]; for a few ids, the other names are not read."""
         if self._text is None or len(ids) >= FEW:
             return self.names.gather(ids)
         return pl.Series([self._text.at(index) for index in ids], dtype=pl.String)
 
     def gather_labels(self, ids: np.ndarray) -> pl.Series:
-        """The labels [B] of ids [B], or names where there are none."""
+        """The labels [B] of ids [B], or the names of those without."""
         if self._text is not None and len(ids) < FEW:
             return pl.Series([self.label(index) for index in ids], dtype=pl.String)
         names = self.names.gather(ids)
@@ -272,7 +273,7 @@ class Vocabulary(Sequence[str]):
         return {name: i for i, name in enumerate(self.names.to_list())}
 
     def _composed(self, name: str) -> set[int]:
-        """The ids of names and labels that are `name` with all accents composed."""
+        """The ids of names and labels that equal `name` after Unicode composition."""
         position = self._id(name)
         same = set(self._labelled(name)) | (set() if position is None else {position})
         return same | self._decomposed.get(name, set())
@@ -300,7 +301,7 @@ class Vocabulary(Sequence[str]):
 
 
 def _by_local_name(name: str, texts: list[str]) -> list[str]:
-    """The IRIs whose last part is most like a name, with underscores for spaces."""
+    """The IRIs whose last part is most similar to a name, with underscores for spaces."""
     local = {re.split(r"[/#]", text)[-1].replace("_", " "): text for text in texts if "://" in text}
     return [local[part] for part in nearest(name.replace("_", " "), local)]
 

@@ -1,4 +1,4 @@
-"""Addresses of remote files and databases, and how to display them without secrets."""
+"""Addresses of remote files and databases, and their display without secrets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Read a file of questions or facts row by row, each with its line, so that what is wrong with one can be reported."""
+"""Read a file of questions or facts row by row, each with its line number, so that problems can be reported."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ _BLANK = " \t\r,;|"
 
 
 class Row(NamedTuple):
-    """A row of a file, or a line that is none."""
+    """A row of a file, or a malformed line."""
 
     parts: Parts
     """Head, relation and tail; None for a blank field."""
     line: int | None
     """Its line; None if rows are not lines."""
     malformed: str | None = None
-    """How many fields the line has, if too few or too many, and its beginning."""
+    """The number of fields of the line, if too few or too many, and its beginning."""
 
 
 def read_batch(path: Path | str, *, open_fields: bool = False) -> list[Row]:
-    """The rows of a file in any format of graphs, in order.
+    """The rows of a file in any graph format, in order.
 
     With `open_fields`, objects in JSON lines may lack head, relation or tail.
     """

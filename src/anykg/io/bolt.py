@@ -95,7 +95,11 @@ def failure(error: Exception, address: Address, done: int, verb: str = "read") -
         )
     if kind in ("ServiceUnavailable", "SessionExpired", "IncompleteCommit") or isinstance(error, OSError):
         if done:
-            kept = "nothing was kept" if verb == "read" else "what was written stays, and writing again repeats nothing"
+            kept = (
+                "nothing was kept"
+                if verb == "read"
+                else "the written rows remain, and writing again creates no duplicates"
+            )
             return DataError(f"{address.shown}: the connection broke after {done:,} rows were {verb}; {kept}.")
         return DataError(f"{address.shown}: the database cannot be reached; is it running, and is the address right?")
     message = getattr(error, "message", None) or one_line(error)

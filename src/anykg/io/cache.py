@@ -1,11 +1,11 @@
-"""Packed copies of graph files in the user's cache, so that a large file is parsed once.
+"""Packed copies of graph files in the user's cache, so that a large file is only parsed once.
 
-Rules that were mined on a graph (`rules.kept`) lie beside them and share their limit.
+Rules that were mined on a graph (`rules.kept`) are stored next to them and count towards the same limit.
 
-A copy is found by the path, size and time of the source (and of a file of labels), the reading options and the version
-of anykg. Copies are written atomically, so processes may share the folder; a damaged one is rebuilt. When the folder
-grows beyond its limit, the least recently used copies are removed. Small files, standard input, addresses and
-databases are never copied.
+A copy is identified by the path, size and modification time of the source (and of a file of labels), the reading
+options and the version of anykg. Copies are written atomically, so processes may share the folder; a damaged one is
+rebuilt. When the folder grows beyond its limit, the least recently used copies are removed. Small files, standard
+input, addresses and databases are never copied.
 """
 
 from __future__ import annotations
@@ -32,14 +32,15 @@ from anykg.io.pack import open_pack, write_pack
 
 logger = logging.getLogger("anykg")
 SMALLEST = 2 << 20
-"""Sources below this many bytes are parsed each time, which takes less than a second."""
+"""Sources smaller than this many bytes are always parsed, which takes less than a second."""
 LIMIT = "ANYKG_CACHE_LIMIT"
 """The variable that limits the folder, such as 5GB; 0 turns the cache off."""
 DEFAULT_LIMIT = "20GB"
 COPY, RULES = ".anykg", ".rules"
 """Suffixes of packed copies and of mined rules."""
 RECENT = 2.0
-"""Files modified less than this many seconds ago are not cached: they may change again with the same timestamp."""
+"""Files modified less than this many seconds ago are not cached, because they may change again with the same
+timestamp."""
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 
 
@@ -110,7 +111,7 @@ def load(path: Path) -> tuple[KnowledgeGraph, dict[str, Any]] | None:
 
 
 def save(graph: KnowledgeGraph, path: Path, read: dict[str, Any]) -> None:
-    """Keep a packed copy; a full disk or a folder that cannot be written leaves none."""
+    """Keep a packed copy, unless the disk is full or the folder is not writable."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)  # the source may be readable by its owner only
         if write_pack(graph, path, read) > limit():
@@ -134,7 +135,7 @@ def entries() -> list[Entry]:
 
 
 def _described(path: Path) -> tuple[str, int]:
-    """Where a file of the cache comes from, and how many facts the graph has."""
+    """The source of a cached file, and the number of facts of its graph."""
     if path.suffix == RULES:
         with np.load(path, allow_pickle=False) as arrays:
             return f"rules of {arrays['graph']}", int(arrays["facts"])
@@ -147,7 +148,7 @@ def _files() -> list[Path]:
 
 
 def evict(keep: Path | None = None) -> None:
-    """Remove the least recently used files until the rest is within the limit; `keep` is not removed."""
+    """Remove the least recently used files until the rest is within the limit, except `keep`."""
     sizes = []
     for path in _files():
         with suppress(OSError):
@@ -165,7 +166,7 @@ def evict(keep: Path | None = None) -> None:
 
 
 def clear() -> tuple[int, int]:
-    """Remove all files; returns how many, and their bytes."""
+    """Remove all files; returns their number and total size in bytes."""
     count = size = 0
     for path in [*_files(), *folder().glob(".*.part")]:
         with suppress(OSError):

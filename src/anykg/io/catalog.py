@@ -1,8 +1,8 @@
 """Resolve names of datasets, paths, addresses and objects to graphs and tasks.
 
-A name of the catalog, in any case, a path, `-` for standard input, an address or a database works wherever a graph or a
-task is expected; to read a folder named like a dataset, write ./NAME. Files of datasets are looked for below the
-directory given, then below $ANYKG_DATA, then in the user's cache. No dataset is downloaded here.
+A name of the catalog (case-insensitive), a path, `-` for standard input, an address or a database works wherever a
+graph or a task is expected; to read a folder with the name of a dataset, write ./NAME. Files of datasets are searched
+in the given directory, then in $ANYKG_DATA, then in the user's cache. No dataset is downloaded here.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _BY_NAME = {row.name.casefold(): row for row in DATASETS}
 
 
 class Located(NamedTuple):
-    """Where a dataset or path was found."""
+    """The location of a dataset or path."""
 
     name: str
     path: Path | str
@@ -79,8 +79,8 @@ def as_graph(source: GraphLike, data_dir: Path | None = None, **reading: Unpack[
         source: A KnowledgeGraph, a file, an address, a database, the name of a dataset, a pandas or polars DataFrame,
             (head, relation, tail) rows, or a graph of NetworkX, igraph, rdflib, torch-geometric or PyKEEN. Names that
             are not text, such as integers, become text.
-        data_dir: Where to look for datasets first.
-        **reading: How to read it; see `anykg.io.options.ReadOptions`.
+        data_dir: Folder that is searched for datasets first.
+        **reading: Reading options; see `anykg.io.options.ReadOptions`.
     """
     from anykg.graph.graph import KnowledgeGraph
 
@@ -107,7 +107,7 @@ def as_graph(source: GraphLike, data_dir: Path | None = None, **reading: Unpack[
 
 
 def as_task(source: GraphLike | Task, data_dir: Path | None = None, **reading: Unpack[Reading]) -> Task:
-    """Return the task that `source` stands for: one of the catalog, a folder, or a seeded split of a single graph."""
+    """Return the task that `source` stands for: one of the catalog, a folder, or a random split of a single graph."""
     from anykg.graph.split import split_task
     from anykg.graph.task import Task
 
@@ -141,7 +141,7 @@ def get_dataset(name: str) -> Dataset:
 
 
 def data_dirs(data_dir: Path | None = None) -> list[Path]:
-    """The directories to look in, first to last; downloads go to the first."""
+    """The directories to search, in order; downloads go to the first."""
     given = [data_dir] if data_dir is not None else []
     if os.environ.get("ANYKG_DATA"):
         given.append(Path(os.environ["ANYKG_DATA"]))
@@ -204,7 +204,7 @@ def _read_task(located: Located, reading: Reading) -> Task:
 
 
 def _read_observed(located: Located, reading: Reading) -> KnowledgeGraph:
-    """As `_read_task(...).observed`, without reading training graphs."""
+    """Like `_read_task(...).observed`, without reading training graphs."""
     from anykg.graph.graph import KnowledgeGraph
     from anykg.io.layouts import read_observed
 

@@ -22,7 +22,7 @@ from anykg.io.where import filter_of
 
 BLANK = "rows with a blank field"
 CONDITIONS = "rows by conditions"
-RELATIONS = "facts of relations that were not asked for"
+RELATIONS = "facts of relations that were not selected"
 LITERALS = "statements about literals"
 _WRITTEN = r'^"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)"(?:\^\^<[^>]*>)?$'
 _DATE = r'^"?([+-]?\d{4,})-\d\d(?:-\d\d.*)?$'
@@ -156,7 +156,7 @@ def _decoded(table: pl.DataFrame, labels: dict[str, str]) -> tuple[pl.DataFrame,
 
 
 def _one_property(table: pl.DataFrame, labels: dict[str, str]) -> tuple[pl.DataFrame, dict[str, str]]:
-    """One relation for each property of a Wikibase."""
+    """Use one relation for each property of a Wikibase."""
     renamed = wikibase.property_names(table["relation"])
     if not renamed:
         return table, labels
@@ -224,8 +224,8 @@ def _prefixed(
 def _binned(table: pl.DataFrame, options: ReadOptions) -> tuple[pl.DataFrame, int]:
     """Bin numbers into ranges of about equally many facts per relation; also count the literals that were dropped.
 
-    In RDF the datatype of a literal says what is a number, and dates count as their year; elsewhere the tails of a
-    relation are numbers if all of them parse as numbers.
+    In RDF, the datatype of a literal determines whether it is a number, and dates count as their year. In other
+    formats, the tails of a relation are numbers if all of them parse as numbers.
     """
     assert options.bins is not None
     tail = pl.col("tail")

@@ -164,7 +164,7 @@ def check_choice(text: str) -> None:
 
 
 def question(path: object, names: Sequence[str], *, why: str = "") -> DataError:
-    """The error that asks for the roles of columns, with the options that set them."""
+    """An error that asks for the roles of columns and names the options that set them."""
     shown = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
     words = {plain(name) for name in names}
     if len(words & PROPERTIES) * 2 >= len(words) or any(":ID" in name for name in names):

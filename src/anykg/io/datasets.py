@@ -103,7 +103,7 @@ def _wikitopics(topic: str, *size: int) -> Dataset:
         size=Size(*size),
         licence="MIT (release), from Wikidata5M (CC0 1.0)",
         citation=DOUBLE_EQUIVARIANCE,
-        notes="The two graphs of a topic share relations and some entities: zero-shot means another topic.",
+        notes="The two graphs of a topic share relations and some entities, so zero-shot means another topic.",
     )
 
 
@@ -133,7 +133,7 @@ def _transductive(folder: str, source: str, *size: int, licence: str, citation: 
         size=Size(*size),
         licence=licence,
         citation=citation,
-        notes=notes or "Observed are the facts of train.txt, asked are those of test.txt.",
+        notes=notes or "The facts of train.txt are observed, those of test.txt are predicted.",
     )
 
 
@@ -189,7 +189,7 @@ DATASETS: tuple[Dataset, ...] = (
         *(14541, 237, 272115, 20466),
         licence="CC BY 2.5 (Freebase)",
         citation="Toutanova and Chen, Observed versus Latent Features, 2015",
-        notes="29 entities of test.txt have no fact in train.txt; they are ranked all the same.",
+        notes="29 entities of test.txt have no fact in train.txt; they are ranked nevertheless.",
     ),
     _transductive(
         "WN18RR",
@@ -197,7 +197,7 @@ DATASETS: tuple[Dataset, ...] = (
         *(40943, 11, 86835, 3134),
         licence="WordNet licence",
         citation="Dettmers et al., Convolutional 2D Knowledge Graph Embeddings, 2018",
-        notes="209 entities of test.txt have no fact in train.txt; they are ranked all the same.",
+        notes="209 entities of test.txt have no fact in train.txt; they are ranked nevertheless.",
     ),
     _transductive(
         "NELL-995",
@@ -205,7 +205,7 @@ DATASETS: tuple[Dataset, ...] = (
         *(74536, 200, 149678, 2818),
         licence="not stated",
         citation="Xiong et al., DeepPath, 2017",
-        notes="Several versions are about; this one has 149,678 facts in train.txt.",
+        notes="Several versions are in circulation; this one has 149,678 facts in train.txt.",
     ),
     _transductive(
         "YAGO3-10",
@@ -255,8 +255,8 @@ DATASETS: tuple[Dataset, ...] = (
         layout="graph",
         prefix="embedded/atlas.tsv.gz",
         size=Size(1095, 16, 3556, 444),
-        licence="ODbL-1.0; see ATLAS.md beside it",
+        licence="ODbL-1.0; see ATLAS.md next to it",
         citation="mledoze/countries and Unicode CLDR",
-        notes="One graph; a tenth of its facts, drawn from seed 0, is validated on and a tenth is asked.",
+        notes="One graph; a random tenth of its facts (seed 0) is for validation and a tenth for testing.",
     ),
 )

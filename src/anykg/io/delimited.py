@@ -1,9 +1,9 @@
 """Tables as delimited text: tabs, commas, pipes, semicolons or spaces; with or without a header; in any order.
 
 `dialect.py` detects the dialect from the first lines. Then polars reads the whole file at once; if there are quotes or
-incomplete rows, a slower reader goes line by line and either reads them or reports the line that is wrong. Names in
-tab-separated files are taken literally, including quotes, as is usual there; elsewhere quotes enclose a name, as in
-CSV, and spaces around an unquoted name are stripped.
+incomplete rows, a slower line-by-line reader either reads them or reports the malformed line. Names in tab-separated
+files are taken literally, including quotes, as is usual there; in other formats, quotes enclose a name, as in CSV, and
+spaces around an unquoted name are stripped.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ class Rows(NamedTuple):
     frame: pl.DataFrame
     """The wanted columns; blank fields are nulls."""
     left_out: dict[str, int]
-    """How many comments, repeated headers and malformed lines were skipped."""
+    """The numbers of skipped comments, repeated headers and malformed lines."""
     malformed: tuple[Malformed, ...]
 
 
@@ -226,7 +226,7 @@ def _parse_fast(data: bytes, dialect: Dialect, wanted: Sequence[int]) -> pl.Data
 def _parse_lines(
     source: Source, dialect: Dialect, wanted: Sequence[int], skip_malformed: bool | None
 ) -> tuple[pl.DataFrame, int, list[Malformed]]:
-    """The same rows one by one, how many comments, and the lines that were skipped as malformed."""
+    """The same rows one by one, the number of comments, and the lines that were skipped as malformed."""
     path, width = source.path, dialect.width
     rows: list[list[str | None]] = []
     malformed: list[Malformed] = []

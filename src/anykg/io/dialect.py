@@ -233,7 +233,7 @@ def _is_counted(source: Source, sample: str, candidates: list[str]) -> bool:
 
 
 def _leading_comments(sample: str) -> tuple[int, str]:
-    """How many lines at the top are comments, and what follows them.
+    """The number of comment lines at the top, and the content after them.
 
     A block of lines that all have as many fields as the first line after it, and no space after the sign, are facts;
     a last line of it that names columns is a header.

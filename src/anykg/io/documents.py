@@ -1,4 +1,4 @@
-"""Read JSON in the shapes that tools write: arrays and lines of facts, nodes with links, output of extractors.
+"""Read JSON in the structures that tools write: arrays and lines of facts, nodes with links, output of extractors.
 
 | shape | written by |
 |---|---|

@@ -1,7 +1,7 @@
 """Download public files: resumable, verified, and never left incomplete.
 
-Bytes go to NAME.part beside the target; a later attempt asks the server for the rest. Only a complete file, verified
-if its checksum is known, is renamed to the target. Only the expected files are extracted from an archive.
+Bytes are written to NAME.part next to the target; a later attempt requests the rest. Only a complete file, verified if
+its checksum is known, is renamed to the target. Only the expected files are extracted from an archive.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def download(
 ) -> None:
     """Download one file to `path`, resuming from PATH.part if that exists.
 
-    A broken connection is tried again after `pause` seconds, then after twice that, and so on.
+    A broken connection is retried after `pause` seconds, then after twice that, and so on.
     """
     part = path.with_name(path.name + ".part")
     problem = ""
@@ -130,7 +130,7 @@ def download(
         part.unlink()
         if not resumed:  # a resumed download may have had a wrong first part
             raise InputError(f"{shown(url)}: {_difference(expected, checksum)}; it was not kept. Try again later.")
-        problem = "a part of it from an earlier attempt was wrong"
+        problem = "the partial file of an earlier attempt was wrong"
     raise InputError(f"{shown(url)}: could not be downloaded ({problem}). Try again later: the download resumes.")
 
 
@@ -190,7 +190,7 @@ def _prepared(url: str, method: str = "GET") -> urllib.request.Request:
 def extract(archive: Path, folder: Path, names: set[str], largest: int = LARGEST) -> None:
     """Extract only the files called `names` from a .tar.gz into `folder`.
 
-    An archive with a link, with a path that leads out of it, or of more than `largest` bytes is refused.
+    Archives with a link, with a path that points outside, or of more than `largest` bytes are refused.
     """
     taken: set[str] = set()
     try:
@@ -292,7 +292,7 @@ def _receive(url: str, part: Path, advance: Advance, largest: int) -> None:
     response = _request(url, done)
     if response is None:
         part.unlink()
-        raise _PassingError("the server has no more than an earlier attempt left behind")
+        raise _PassingError("the server has no more data than the partial file of an earlier attempt")
     with response:
         if not response.headers.get("Content-Range", "").startswith(f"bytes {done}-"):
             done = 0  # the server sends all of it
@@ -356,7 +356,7 @@ def _writing(path: Path) -> Iterator[None]:
 
 
 def _is_there(path: Path, expected: Checksum | None) -> bool:
-    """Whether the file is present; raises if its content differs, since it may be the user's."""
+    """Whether the file is present; raises if its content differs, because it may belong to the user."""
     if not path.is_file():
         return False
     if expected is not None and (checksum := _checksum(path)) != expected:

@@ -1,7 +1,7 @@
 """The formats of graphs, one row each: how a file is recognised, read, streamed and written.
 
-The extension decides the format; if it is unknown, or the content is clearly something else, the content does.
-Other packages add rows by an entry point of the group `anykg.formats` that names a `Format`.
+The format is determined by the extension or, if that is unknown or the content is clearly something else, by the
+content. Other packages add rows by an entry point of the group `anykg.formats` that names a `Format`.
 """
 
 from __future__ import annotations

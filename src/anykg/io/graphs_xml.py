@@ -191,7 +191,7 @@ def _safe(graph: KnowledgeGraph) -> Iterator[tuple[str, str, str]]:
 
 
 def _escaped(names: pl.Series) -> pl.Series:
-    """Names as XML can hold them, with control characters, line ends and outer spaces escaped."""
+    """Names in a form valid in XML, with control characters, line ends and outer spaces escaped."""
     odd = names.filter(
         ~names.str.contains(_ALLOWED) | names.str.contains(r"^\s|\s$|\s\s|\x{85}|\x{2028}") | names.str.starts_with(OWN)
     ).unique()

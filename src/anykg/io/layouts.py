@@ -2,13 +2,13 @@
 
 | files | training graph | inference graph |
 |---|---|---|
-| `F/train`, `valid`, `test` | train, valid | the same: train observed, test asked |
-| `X-trans/train`, `valid` and `X-ind/observe`, `test` | train, valid | observe observed, test asked |
-| `F/train`, `msg`, `valid`, `test` | train | msg observed, test asked |
+| `F/train`, `valid`, `test` | train, valid | the same: train observed, test predicted |
+| `X-trans/train`, `valid` and `X-ind/observe`, `test` | train, valid | observe observed, test predicted |
+| `F/train`, `msg`, `valid`, `test` | train | msg observed, test predicted |
 
 In the last layout the validation triplets lie on the inference graph: they are known facts when test triplets are
-ranked (`Task.inference_valid`), and `valid`, which is for the training graph, is empty. `.dict` files are not read:
-the triplets say which names there are.
+ranked (`Task.inference_valid`), and `valid`, which is for the training graph, is empty. `.dict` files are not read,
+because the triplets contain all names.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def read_task(path: Path | str, name: str | None = None) -> Task:
 
 
 def read_observed(path: Path | str) -> KnowledgeGraph:
-    """As `read_task(path).observed`; the files of a separate training graph are not read."""
+    """Like `read_task(path).observed`; the files of a separate training graph are not read."""
     path = Path(path)
     if path.is_dir() and _has(path, "train", "msg", "test"):
         return _read_together(_file(path, "msg"), _file(path, "test"))[0]

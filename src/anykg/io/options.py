@@ -41,7 +41,7 @@ class Reading(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """Options for reading a graph; those left at their default are detected or have no effect."""
+    """Options for reading a graph; options left at their default are detected or have no effect."""
 
     format: str | None = None
     """A format of `anykg data formats`, if detection gets it wrong."""
@@ -52,7 +52,7 @@ class ReadOptions:
     header: bool | None = None
     """Whether the first line names the columns."""
     relation: str | None = None
-    """The name of the only relation, for a graph whose links have no type."""
+    """The name of the only relation, for a graph with untyped links."""
     where: tuple[str, ...] = ()
     """Conditions on other columns, all of which must hold, such as "confidence >= 0.7"."""
     keep: tuple[str, ...] = ()
@@ -78,7 +78,7 @@ class ReadOptions:
     skip_malformed: bool = False
     """Skip and count the lines of delimited text that have too few or too many fields, instead of refusing the file."""
     cache: bool = True
-    """Keep a packed copy of a large file in the user's cache, and open that the next time."""
+    """Keep a packed copy of a large file in the user's cache, and reuse it."""
 
     def __post_init__(self) -> None:
         for name, allowed in (("literals", LITERALS), ("names", NAMES)):

@@ -67,7 +67,7 @@ def write_pack(
         arrays: Further arrays to store; see `KnowledgeGraph.arrays`.
     """
     if graph.entities.attributes is not None:
-        raise DataError(f"{path}: a packed graph has no attributes; give `attributes` when it is read, not before.")
+        raise DataError(f"{path}: a packed graph cannot have attributes; give `attributes` when it is read instead.")
     with atomic_path(path) as temporary, temporary.open("wb") as file:
         _write(graph, file, read, graph.arrays if arrays is None else arrays)
         return file.tell()

@@ -1,7 +1,7 @@
 """Read and write graphs as tables of nodes and relationships: neo4j-admin, APOC, KGX, KGTK, GraphRAG.
 
 A folder is read as one graph if it has files of relationships; files of nodes give the labels. A single file of edges
-takes its labels from the file of nodes beside it, if their names differ only in that word.
+takes its labels from the file of nodes next to it, if their names differ only in that word.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def _kgtk_labels(rows: pl.DataFrame, language: str) -> dict[str, str]:
 
 
 def labels_beside(path: Path) -> tuple[Path, dict[str, str]] | None:
-    """The labels in the file of nodes beside a file of edges, and that file."""
+    """The labels in the file of nodes next to a file of edges, and that file."""
     beside = file_beside(path)
     if beside is None:
         return None
@@ -121,7 +121,7 @@ def labels_beside(path: Path) -> tuple[Path, dict[str, str]] | None:
 
 
 def file_beside(path: Path) -> Path | None:
-    """The file of nodes beside a file of edges."""
+    """The file of nodes next to a file of edges."""
     for word in EDGE_WORDS:
         if re.search(rf"(^|[_.-]){word}([_.-]|$)", path.name, re.IGNORECASE):
             beside = path.with_name(re.sub(word, "nodes", path.name, count=1, flags=re.IGNORECASE))

@@ -243,7 +243,7 @@ def read_names(source: Path | str, *, keep_blank: bool = False, **reading: Unpac
 def parse(source: Path | str, options: ReadOptions) -> Parsed:
     """The output of the reader of a file, a folder or an address."""
     if options.query is not None:
-        raise ConfigError(f"{addresses.shown(source)}: a query is for a database; leave it out.")
+        raise ConfigError(f"{addresses.shown(source)}: a query only applies to databases; leave it out.")
     if addresses.is_address(source):
         cloud = addresses.read_cloud(str(source), options)
         if cloud is not None:

@@ -1,7 +1,7 @@
 """Read graphs from databases as streams of rows: SQL, SPARQL endpoints, Neo4j and others that speak Bolt, LadybugDB.
 
-A query returns head, relation and tail; without one, all links are read. Rows become numbers as they arrive, so that
-memory holds the graph and one part of the result. Databases are opened read-only.
+A query returns head, relation and tail; without a query, all links are read. Rows are converted to ids as they arrive,
+so that only the graph and one part of the result are in memory. Databases are opened read-only.
 
 | address | driver | credentials |
 |---|---|---|

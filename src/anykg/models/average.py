@@ -14,7 +14,7 @@ from anykg.models.store import load_model, save_description, save_weights
 
 
 def average_weights(models: Sequence[Path | str], out: Path, *, trust: bool = False) -> LinkPredictor:
-    """Save the mean of the weights of several models in `out` and return it; kind and config must be the same."""
+    """Save the mean of the weights of several models in `out` and return it; model and config must be the same."""
     if len(models) < 2:
         raise ConfigError(f"average_weights needs at least 2 models, found {len(models)}.")
     if (out / MODEL_FILE).exists():

@@ -65,7 +65,7 @@ class LinkPredictor(nn.Module):
     recipe: ClassVar[Recipe] = Recipe()
     """The default training settings."""
     grid: ClassVar[Mapping[str, Sequence[str]]] = {}
-    """Settings and the values that `anykg train --grid` chooses from by validation."""
+    """Settings and the values among which `anykg train --grid` selects by validation."""
     one_thread: ClassVar[bool] = False
     """Train on one thread: steps are so small that a second thread costs more than it saves."""
     symmetry: Symmetry
@@ -75,14 +75,14 @@ class LinkPredictor(nn.Module):
     reads_direction: bool = True
     """False for models that score (h, r, t) and (t, r, h) alike."""
     relations_apart: bool = False
-    """True for models with a network of their own for (head, ?, tail): the scores of `score_relations` compare the
-    relations of one pair and are not those of `score_triplets`."""
+    """True for models with a separate network for (head, ?, tail): the scores of `score_relations` compare the
+    relations of one pair and differ from those of `score_triplets`."""
     reads_whole_graphs: bool = False
-    """True for models that by default read graphs of any size as a whole, and not the neighbourhood of a question
-    (`evaluation.reading`): those that score all entities at once from vectors or counts, without passing messages, and
+    """True for models that by default read graphs of any size as a whole instead of the neighbourhood of a question
+    (`evaluation.reading`): those that score all entities at once from vectors or counts, without message passing, and
     those whose weights were learnt on the whole graph."""
     hides_facts: ClassVar[bool] = True
-    """False if `training_scores` hides from a row only the row's own fact, and not all of `targets`."""
+    """False if `training_scores` masks only the row's own fact for each row, not all of `targets`."""
 
     config: Any
     loaded_as: str = ""
@@ -94,7 +94,7 @@ class LinkPredictor(nn.Module):
 
     @classmethod
     def build(cls, config: Any, graph: KnowledgeGraph) -> Self:
-        """Return a model to train on `graph`; only models with a vector for each relation look at the graph."""
+        """Return a model to train on `graph`; only models with a vector per relation depend on the graph."""
         del graph
         return cls(config)
 
@@ -124,7 +124,7 @@ class LinkPredictor(nn.Module):
         return EncodedGraph(graph)
 
     def fixed_to(self, graph: KnowledgeGraph) -> LinkPredictor:
-        """The same model with what `encode` would learn from a graph, such as its rules, learnt from this one.
+        """The same model with everything that `encode` learns from a graph, such as rules, learnt from this one.
 
         It scores this graph as before, and parts of it, such as the graph without a fact, in the same way.
         """
@@ -132,7 +132,7 @@ class LinkPredictor(nn.Module):
         return self
 
     def remark(self, graph: KnowledgeGraph) -> str | None:
-        """A sentence for users on how this graph is answered, if not as usual."""
+        """A sentence for users on how questions about this graph are answered, if not as usual."""
         del graph
         return None
 
@@ -177,8 +177,8 @@ class LinkPredictor(nn.Module):
         """Scores [B, 1 + K] of rows [B, 1 + K, 3]: each target, then its negatives.
 
         The targets are removed from the graph before it is encoded, so a target's score cannot be read off the fact it
-        predicts. `targets` [G, 3] replaces that set where the rows are part of a larger batch, or where the recipe
-        hides more facts. An override must keep a target's score independent of whether the target is in `graph`.
+        predicts. `targets` [G, 3] replaces that set if the rows are part of a larger batch, or if the recipe hides more
+        facts. An override must keep a target's score independent of whether the target is in `graph`.
         """
         encoded = self.encode(without_targets(graph, rows, targets), seed)
         return self.score_triplets(encoded, rows.reshape(-1, 3)).view(rows.shape[:2])

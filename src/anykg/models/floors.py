@@ -1,8 +1,8 @@
 """Untrained baselines that every model should beat: popularity, degree and personalised PageRank.
 
-Popularity takes the two ends of a fact as independent given its relation. Degree does the same without the relation:
-in a mix it corrects components that rank hubs too high or too low. PageRank walks at random from the entity the
-question starts from and is blind to relation types. All score the log of a probability.
+Popularity assumes that the two ends of a fact are independent given its relation. Degree does the same without the
+relation; in a mix it corrects components that rank hubs too high or too low. PageRank is a random walk from the entity
+of the question and ignores relation types. All scores are log-probabilities.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ SCORES_AT_ONCE = 1 << 22
 
 @dataclass(frozen=True)
 class PopularityConfig:
-    """How counts are smoothed."""
+    """Smoothing of counts."""
 
     prior: float = 1.0
-    """Pseudo-count of facts distributed as those of all relations, added to each relation."""
+    """Pseudo-count of facts, distributed like those of all relations, that is added to each relation."""
 
     def __post_init__(self) -> None:
         if self.prior <= 0:
@@ -190,7 +190,7 @@ class PageRankConfig:
     steps: int = 8
     """Number of steps after which the walk is truncated."""
     floor: float = 0.01
-    """Share of the walks that end in an entity drawn uniformly, so that every score is finite."""
+    """Share of the walks that end in a uniformly drawn entity, so that every score is finite."""
 
     def __post_init__(self) -> None:
         if not 0 < self.damping < 1 or not 0 < self.floor < 1:

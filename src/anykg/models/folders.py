@@ -16,14 +16,14 @@ from anykg.errors import CheckpointError, UnknownName, first_line, nearest
 from anykg.models.registry import MODELS
 
 SHIPPED = files("anykg") / "weights"
-"""Models that come with the package, one folder each."""
+"""Models shipped with the package, one folder each."""
 MODEL_FILE, WEIGHTS_FILE = "model.json", "weights.safetensors"
 WITH_RULES = "+rules"
-"""At the end of a name: the model mixed with rules of the graph that it is asked about."""
+"""Suffix of a name: the model mixed with rules of the graph that it is applied to."""
 FOUNDATION = "anykg-base"
 """The shipped model that `fit` starts from."""
 DEFAULT_MODEL = FOUNDATION + WITH_RULES
-"""The model that answers unless another is named."""
+"""The model that is used by default."""
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 
 
@@ -38,7 +38,7 @@ class Saved(NamedTuple):
 
 
 def saved_model(name_or_folder: Path | str) -> Saved | None:
-    """The saved model of a name, with or without rules; None for a kind of model, of which nothing is saved.
+    """The saved model of a name, with or without rules; None for a kind of model, which is not saved.
 
     Raises an `InputError` if there is none.
     """
@@ -118,7 +118,7 @@ def _from_hub(name: str) -> Path:
 
 
 def shipped() -> list[str]:
-    """The names of the models that come with the package."""
+    """The names of the shipped models."""
     return sorted(folder.name for folder in SHIPPED.iterdir() if folder.is_dir()) if SHIPPED.is_dir() else []
 
 

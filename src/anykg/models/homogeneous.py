@@ -45,13 +45,13 @@ class HomogeneousConfig:
     heads: int = 2
     """Attention heads (gat)."""
     visible_targets: bool = False
-    """Keep the targets of a training batch in the graph that entities are encoded from, as the public code does."""
+    """Keep the targets of a training batch in the graph from which entities are encoded, as in the public code."""
     normalize: bool = False
-    """Scale entity vectors to length 1 after every layer, as the public code does in its place of GraphConv
-    (torch-geometric's SAGEConv with sums and `normalize`, otherwise the same function)."""
+    """Scale entity vectors to length 1 after every layer, as in the public code, which has torch-geometric's SAGEConv
+    with sums and `normalize` (otherwise the same function) in place of GraphConv."""
     glorot: bool = False
-    """Start with weights drawn by Glorot and Bengio's rule and biases of zero, as the public code does, instead of
-    torch's defaults."""
+    """Initialise weights by Glorot and Bengio's rule and biases to zero, as in the public code, instead of torch's
+    defaults."""
     readout: int = 0
     """Hidden units of a further first layer of the read-out. Runs of version 0.1 have 128; they also score (j, k + R,
     i) as (i, k, j)."""
@@ -82,7 +82,7 @@ def edge_index(graph: KnowledgeGraph) -> Tensor:
 
 
 def adjacency_matrix(graph: KnowledgeGraph) -> Tensor:
-    """How many triplets join two entities, either way: sparse [N, N]. Multiplying by it beats gathering over edges."""
+    """Number of triplets between two entities, in either direction: sparse [N, N]; faster than gathering."""
     edges = edge_index(graph)
     matrix = torch.sparse_coo_tensor(
         edges, torch.ones(edges.shape[1]), (graph.num_entities,) * 2, check_invariants=False
@@ -183,8 +183,8 @@ def no_edges(graph: KnowledgeGraph) -> Tensor:
 class GAT(HomogeneousGNN):
     """Graph attention. On all-ones inputs a weighted mean stays constant, so only distances distinguish triplets.
 
-    Each entity is among its own neighbours, so the edges change nothing but the last digits, which would break ties
-    between equal distances by chance; on a CPU they are left out.
+    Each entity is its own neighbour, so the edges only change the last digits, which would randomly break ties between
+    equal distances; on a CPU they are left out.
     """
 
     edges = staticmethod(no_edges)

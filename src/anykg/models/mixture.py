@@ -1,18 +1,17 @@
-"""A log-linear mix of models: one model made of several, each weighted by relation and direction.
+"""A log-linear mixture of models, with weights for each relation and direction.
 
-score(h, r, t) = sum over components c of weight[r, c] * score_c(h, r, t), with r over both directions. The scores of a
-component enter as they are: a softmax over the answers of one question does not change when a constant is added, so
-mixing raw scores is mixing log-probabilities. Questions about relations have weights of their own, one for each
-component.
+score(h, r, t) = sum over components c of weight[r, c] * score_c(h, r, t), with r over both directions. The raw scores
+of a component are used: a softmax over the answers of one question is invariant to constants, so mixing raw scores is
+mixing log-probabilities. Questions about relations have separate weights, one for each component.
 
 Weights belong to the names of relations. A component that does not know an entity or a relation by name reports it in
-`knows_entities` and `knows_relations` of its encoding; it is left out of the questions that start there, which are
-answered with the weights `fallback`, fitted without such components.
+`knows_entities` and `knows_relations` of its encoding; it is left out of questions about these, which use the weights
+`fallback`, fitted without such components.
 
-Rejected triples (`negatives`) are stored by name and score `REJECTED`, so that they come last in every list.
+Rejected triples (`negatives`) are stored by name and score `REJECTED`, so that they rank last in every list.
 
-The answers to questions about hidden facts that the weights were learnt from are kept (`hidden_*`): the components have
-since been fitted to those facts, so they cannot be computed again.
+The answers to questions about hidden facts from which the weights were learnt are stored (`hidden_*`): the components
+have since been fitted to those facts, so the answers cannot be recomputed.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ class MixtureConfig:
     components: tuple[Component, ...] = (Component("popularity", "popularity"), Component("pagerank", "pagerank"))
     """The models, in the order of the weights."""
     num_relations: int = 0
-    """Relations with weights of their own; 0 weights all alike."""
+    """Number of relations with their own weights; 0 uses the same weights for all."""
     graph: str = ""
     """Digest of the graph it was fitted to."""
     facts: int = 0
@@ -69,9 +68,9 @@ class MixtureConfig:
     hidden_share: float = 0.0
     """Share of the facts that were hidden while the weights were learnt."""
     seed: int = 0
-    """Draws them."""
+    """Seed for drawing them."""
     questions: int = 0
-    """Questions that were asked about hidden facts."""
+    """Number of questions about hidden facts."""
     relation_questions: int = 0
     """The same, for relations."""
     negatives: int = 0
@@ -176,7 +175,7 @@ class Mixture(LinkPredictor):
         return [part.name for part in self.config.components]
 
     def unknown_to(self, graph: KnowledgeGraph) -> dict[str, tuple[int, int]]:
-        """For every component fitted to names: how many entities and relations of a graph it does not know."""
+        """For every component fitted to names: the numbers of unknown entities and relations of a graph."""
         unknown = {}
         for name, model in zip(self.names, self.models, strict=True):
             if isinstance(model, ComplEx) and model.fitted:
@@ -319,12 +318,12 @@ def _with_layers(relevance: Tensor, layers: int) -> Tensor:
 
 
 def with_rules(model: LinkPredictor, kind: str, entities: Sequence[float], relations: Sequence[float]) -> Mixture:
-    """A model mixed with rules that are mined on each graph it is asked about.
+    """A model mixed with rules that are mined on each graph that it is applied to.
 
     Args:
         model: Trained on other graphs.
         kind: Its name in the registry.
-        entities: Weights of the model and of the rules in questions about entities, for every graph the same.
+        entities: Weights of the model and of the rules in questions about entities, the same for every graph.
         relations: The same in questions about relations.
     """
     rulebook = MODELS.load("rulebook").Config()

@@ -14,7 +14,7 @@ from anykg.models.store import load_tensors
 
 
 def import_weights(*paths: Path) -> tuple[str, LinkPredictor]:
-    """The name of the model a file's parameters belong to, and that model with them.
+    """The name of the model that a file's parameters belong to, and that model with these parameters.
 
     TRIX is published in two files, for entities and for relations; both together make one model.
     """
@@ -113,4 +113,4 @@ FAMILIES: list[tuple[str, str, Callable[[Mapping[str, Tensor]], LinkPredictor]]]
     ("isdea+", "mlp_r_not.linear1.weight", _isdea),
     ("ingram", "ent_proj1.weight", _ingram),
 ]
-"""Name, a parameter that no model below has, and how the parameters become ours."""
+"""Name, a parameter that no model below has, and a function that converts the parameters."""

@@ -43,7 +43,7 @@ class ModelRegistry:
         return name in self.rows or name in entry_points(GROUP)
 
     def summaries(self) -> dict[str, str]:
-        """One sentence on each model, including those of installed packages, which are not imported for it."""
+        """One sentence for each model, including those of installed packages, which are not imported for this."""
         own = {name: row.summary for name, row in self.rows.items()}
         return own | {
             name: f"From the package {point.dist.name if point.dist else point.module}."
@@ -75,39 +75,45 @@ class ModelRegistry:
 
 MODELS = ModelRegistry(
     {
-        "popularity": Row("anykg.models.floors:Popularity", "How often entities end facts of a relation: a baseline."),
+        "popularity": Row(
+            "anykg.models.floors:Popularity", "How often entities occur at an end of a relation: a baseline."
+        ),
         "degree": Row("anykg.models.floors:Degree", "How many facts entities take part in: a baseline."),
-        "pagerank": Row("anykg.models.floors:PageRank", "Random walks from the entity asked about: a baseline."),
-        "random": Row("anykg.models.random:RandomScorer", "Random scores: the floor of every table."),
+        "pagerank": Row("anykg.models.floors:PageRank", "Random walks from the entity of the question: a baseline."),
+        "random": Row("anykg.models.random:RandomScorer", "Random scores: the lowest baseline."),
         "gat": Row("anykg.models.homogeneous:GAT", "Attention over neighbours; ignores relation types."),
         "gin": Row("anykg.models.homogeneous:GIN", "Sum over neighbours and an MLP; ignores relation types."),
         "graphconv": Row("anykg.models.homogeneous:GraphConv", "Linear sum over neighbours; ignores relation types."),
-        "nbfnet": Row("anykg.models.nbf.nbfnet:NBFNet", "Bellman-Ford network with a vector for each relation."),
+        "nbfnet": Row("anykg.models.nbf.nbfnet:NBFNet", "Bellman-Ford network with one vector per relation."),
         "rmpi": Row(
-            "anykg.models.rmpi.rmpi:RMPI", "Messages between the triplets around a candidate, by six kinds of links."
+            "anykg.models.rmpi.rmpi:RMPI",
+            "Message passing between the triplets around a candidate, over six kinds of links.",
         ),
         "ultra": Row(
             "anykg.models.nbf.ultra:Ultra", "Bellman-Ford networks over entities and over a graph of relations."
         ),
         "trix": Row(
-            "anykg.models.nbf.trix:TRIX", "Relations and entities that refine each other; relations in one pass."
+            "anykg.models.nbf.trix:TRIX", "Relations and entities that refine each other; scores relations in one pass."
         ),
         "ingram": Row(
             "anykg.models.ingram.ingram:InGram",
-            "Attention over a graph of relations, from random inputs; can average several draws (samples).",
+            "Attention over a graph of relations, from random inputs; can average several samples.",
         ),
         "isdea+": Row(
-            "anykg.models.isdea.isdea:ISDEA", "Any GNN made double equivariant: each relation against all others."
+            "anykg.models.isdea.isdea:ISDEA", "Makes any GNN double equivariant: each relation against all others."
         ),
         "isdea+ pairs": Row(
             "anykg.models.isdea.pairwise:PairwiseISDEA", "ISDEA+ over pairs of entities: a Bellman-Ford network."
         ),
         "complex": Row(
             "anykg.models.complex.complex:ComplEx",
-            "A complex vector for each name, fitted to one graph.",
+            "One complex vector per name, fitted to one graph.",
         ),
-        "mixture": Row("anykg.models.mixture:Mixture", "A weighted mix of other models, as `anykg fit` makes it."),
-        "schema": Row("anykg.models.schema:SchemaModel", "Which entities and directions fit a relation; a feature."),
+        "mixture": Row("anykg.models.mixture:Mixture", "A weighted mixture of other models, made by `anykg fit`."),
+        "schema": Row(
+            "anykg.models.schema:SchemaModel",
+            "Whether entities and directions fit a relation; a component of mixtures.",
+        ),
         "rulebook": Row(
             "anykg.models.rulebook:Rulebook", "Rules with named relations and entities, mined on one graph."
         ),

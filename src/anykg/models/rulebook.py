@@ -1,13 +1,13 @@
 """Rules with named relations as a model: a candidate's score is the log-odds that one of its best rules is right.
 
-Rules are mined on a graph (`rules.named`) and kept with the names they mention, so a fitted rulebook answers on any
-graph that shares names with the one it was mined on, such as the same graph grown. Without rules of its own, the model
-mines those of the given graph, unless it is very large. Either way, relabelling a graph relabels the rules and changes
-no score.
+Rules are mined on a graph (`rules.named`) and stored with their names, so a fitted rulebook works on any graph that
+shares names with the one it was mined on, such as a later version of it. Without its own rules, the model mines those
+of the given graph, unless it is very large. In both cases, relabelling a graph relabels the rules and leaves the scores
+unchanged.
 
-The confidences of the five best rules that fire are combined by noisy-or; ties are broken by the rules after them, then
-by the candidate's popularity. A fact is never used to predict itself: no path leads through it, and the counts of a
-rule leave it out.
+The confidences of the five best rules that fire are combined by noisy-or; ties are broken by the next rules, then by
+the candidate's popularity. A fact is never used to predict itself: no path leads through it, and the counts of a rule
+exclude it.
 """
 
 from __future__ import annotations
@@ -45,10 +45,11 @@ FLOOR = 1e-4
 
 @dataclass(frozen=True)
 class RulebookConfig(Mining):
-    """How rules are mined and combined."""
+    """Settings for mining and combining rules."""
 
     largest: int = 300_000
-    """Facts up to which a graph is mined if there are no rules; on larger graphs all candidates score alike."""
+    """Graphs of up to this many facts are mined if there are no rules; on larger ones, all candidates have the same
+    score."""
     decay: float = 0.5
     """Weight of the n-th best rule relative to the one before it; 1 is noisy-or."""
     sizes: tuple[int, ...] = ()
@@ -110,7 +111,7 @@ class Rulebook(LinkPredictor):
 
     @classmethod
     def of(cls, rules: NamedRules, graph: KnowledgeGraph, config: RulebookConfig = RulebookConfig()) -> Rulebook:  # noqa: B008
-        """A rulebook that holds rules mined on `graph`, by name."""
+        """A rulebook with rules mined on `graph`, by name."""
         entities, constants = _numbered(rules.constants, (1, 3))
         names = _packed(graph.relations.names, graph.entities.names.gather(entities))
         sizes = (len(rules.paths), len(rules.constants), len(names))

@@ -2,14 +2,14 @@
 
 score(h, r, t) = log P(r) + log P(h | head of r) + log P(t | tail of r) + log P(direction | r), in this graph's terms:
 
-- An end of a relation repeats its entities or takes new ones, at the rate it does in the graph. So a relation that has
-  one head for each tail does not take a tail twice.
-- Entities new to an end are scored by naive Bayes over the other ends they take part in and their common attributes
-  (such as types), at a temperature chosen by the likelihood of the entities known there.
-- Direction: how often facts of r are known in both directions, or join an entity to itself. So a one-way relation is
-  not answered backwards.
+- An end of a relation repeats its entities or takes new ones, at the rate observed in the graph, so that a relation
+  with one head per tail does not use a tail twice.
+- Entities new to an end are scored by naive Bayes over the other ends at which they occur and their common attributes
+  (such as types), at a temperature chosen by the likelihood of the known entities at the end.
+- Direction: how often facts of r are known in both directions, or link an entity to itself, so that a one-way relation
+  is not predicted backwards.
 
-Nothing is trained. A fact that is scored is left out of the counts of its ends.
+There is no training. A fact that is being scored is excluded from the counts of its ends.
 """
 
 from __future__ import annotations

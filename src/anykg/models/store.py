@@ -35,7 +35,7 @@ def save_weights(folder: Path, model: LinkPredictor, note: Mapping[str, Any]) ->
 def load_model(name_or_folder: Path | str, *, trust: bool = False) -> LinkPredictor:
     """Load the model saved in a folder, shipped under a name, or kept on the Hugging Face hub (OWNER/NAME).
 
-    NAME+rules is that model mixed with rules, which are mined on each graph that it is asked about.
+    NAME+rules is that model mixed with rules, which are mined on each graph that it is applied to.
 
     A model class that is neither built in nor registered by an installed package, or a config that names code, is
     imported only with `trust`: importing runs it.
@@ -84,9 +84,7 @@ def _untrained(name: str) -> LinkPredictor:
     """A model without parameters, which needs no training."""
     model = MODELS.load(name)()
     if list(model.parameters()):
-        raise CheckpointError(
-            f"{name} is a kind of model, not a trained one; `anykg train {name} GRAPH --out DIR` makes one in DIR."
-        )
+        raise CheckpointError(f"{name} is an untrained model; `anykg train {name} GRAPH --out DIR` trains one in DIR.")
     model.loaded_as = name
     return model.eval()
 

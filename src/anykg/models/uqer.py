@@ -1,10 +1,10 @@
 """UQER clauses as a model: a logistic score over the evidence of a fixed set of clauses for a triplet.
 
-The clauses name no entity and no relation (`rules.shapes`, `rules.evidence`), so one weight for each, learnt on one
-graph, applies to any other: about 200 numbers, and every score is a sum of readable terms. The model is exactly double
-equivariant. The paper defines what a clause implies; with `evidence = "implied"` that alone is read, 0 or 1. By default
-the number of groundings and the share of cases in which they hold in the graph at hand are read as well.
-Targets are held out of the graph in training, so that no share counts the fact that is learnt.
+The clauses name no entities or relations (`rules.shapes`, `rules.evidence`), so their weights, learnt on one graph,
+apply to any other: about 200 numbers, and every score is a sum of readable terms. The model is exactly double
+equivariant. The paper defines what a clause implies; with `evidence = "implied"` this is the only feature, 0 or 1. By
+default, the number of groundings and the share of cases in which they hold in the graph at hand are features as well.
+Targets are removed from the graph in training, so that no share counts the fact to be learnt.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from anykg.models.recipe import Recipe
 from anykg.rules.evidence import Feature, evidence, features
 
 ROWS = 1 << 16
-"""Triplets whose evidence is held in memory at a time."""
+"""Number of triplets whose evidence is in memory at a time."""
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """Predict with rules alone: the unknown triplets that they imply, most confident first.
 
 Rules are clauses over any relations, or clauses whose relations are named. A triplet's confidence is that of the best
-rule that implies it, as measured where the rule was mined, or on the graph at hand for a rule that was not mined; ties
-are broken by the next best rules. Nothing is learnt.
+rule that implies it, as measured on the graph where the rule was mined, or on the graph at hand for a rule that was not
+mined; ties are broken by the next best rules. There is no training.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from anykg.rules.shapes import path_clauses, path_steps
 MOST = 20_000_000
 """Upper bound on the triplets implied by one rule."""
 REASONS = 1000
-"""Reasons that are found between updates of the progress."""
+"""Number of reasons that are computed between updates of the progress."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Applied:
     text: str
     clause: Clause
     confidence: float | None
-    """As it was measured where the rule was mined; None to measure it on the graph it is applied to."""
+    """The confidence measured where the rule was mined; None to measure it on the graph it is applied to."""
     relations: tuple[int | None, ...] = ()
     """Ids of C1, C2, ..; None, or nothing, for any relation."""
 
@@ -56,11 +56,11 @@ class Applied:
 
 
 class Implications(NamedTuple):
-    """What rules imply."""
+    """The triplets that rules imply."""
 
     best: pl.DataFrame
     total: int
-    """How many new triplets they imply."""
+    """Number of new triplets that they imply."""
 
 
 def apply(
@@ -74,7 +74,7 @@ def apply(
     """The k best new triplets that rules imply, or all: head, relation, tail, confidence, rule, because.
 
     `rule` is the most confident one that implies the triplet, `because` the facts of one of its groundings. Rules below
-    a confidence are left out; if all are, a `SettingError` says what the best one has.
+    a confidence are left out; if all are, a `SettingError` names the best confidence.
     """
     parts, which = [np.empty((0, 3), np.int64)], [np.empty(0, np.int64)]
     confidences = np.array([-1.0 if rule.confidence is None else rule.confidence for rule in rules])

@@ -54,7 +54,7 @@ class Checkpoint:
         return done, counts
 
     def keep(self, name: str, done: int, counts: np.ndarray) -> None:
-        """Record the state of a part; the file is written now and then."""
+        """Record the state of a part; the file is written periodically."""
         self.parts[name] = done, counts
         self._tell(name, done)
         if time.monotonic() - self.written > SECONDS:

@@ -6,7 +6,7 @@ Variables are numbers here, from 0: entity 0 is E1, relation 0 is C1. The defini
 every atom of the body; each variable that is not in the head must occur in it. The body need not be connected, and
 variables of the head need not occur in it.
 
-A clause that a person writes may have any variable names, and relations of a graph in quotes: see `read`.
+A clause written by a user may have any variable names, and relations of a graph in quotes: see `read`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ATOM = re.compile(rf"\({_PART},{_PART},{_PART}\)")
 _QUOTED = re.compile(rf"(?<=[(,\s])(?:{_IN_QUOTES})(?=\s*[,)])")
 _ARROW, _AND = "=>", "&"
 MOST_ORDERS = 1_000_000
-"""A canonical form tries every order of the variables; clauses with more orders than this are refused."""
+"""Upper bound on the orders of the variables that are tried for a canonical form."""
 
 
 class ClauseError(InputError):
@@ -51,7 +51,7 @@ class Clause:
     """A body and a head; equal clauses have equal atoms, `canonical` makes them equal up to names of variables."""
 
     body: tuple[Atom, ...]
-    """Distinct and sorted, whatever order they were given in."""
+    """Distinct and sorted, regardless of the given order."""
     attribute: bool = False
     """The head is (E1, C1, E1), not (E1, C1, E2)."""
 
@@ -130,7 +130,7 @@ class Clause:
 
 
 class Written(NamedTuple):
-    """A clause as a person wrote it."""
+    """A clause as written by a user."""
 
     clause: Clause
     relations: tuple[str | None, ...]
@@ -213,7 +213,7 @@ def _atoms(text: str, whole: str) -> list[tuple[str, str, str]]:
 
 
 def _hint(part: str) -> str:
-    """What to do about an atom whose relation has several words."""
+    """A hint for an atom whose relation has several words."""
     names = [name.strip() for name in part.strip("()").split(",")]
     if len(names) != 3 or len(names[1].split()) < 2:
         return ""

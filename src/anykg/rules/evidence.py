@@ -2,8 +2,8 @@
 
 triplets [B, 3] -> float32 [B, F]; `features` lists the columns. For each clause:
 - path: log(1 + the number of its groundings).
-- repeat: the same kind of path occurs with the same relation elsewhere. The share of the pairs joined by it that have
-  the relation, for the best path found, with the triplet in question left out.
+- repeat: the same kind of path occurs with the same relation elsewhere. The share of the pairs linked by it that have
+  the relation, for the best path found, with the triplet in question excluded.
 - half-link: log(1 + the number of its groundings), and whether both ends have one.
 - role: E1 (or E2) has another relation, which goes together with C1 at this end. The share of the entities with it that
   have C1, for the best such relation; and the mean over all relations of the entity.

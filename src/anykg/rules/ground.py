@@ -55,7 +55,7 @@ class GroundRules:
         return int(self.support[rule]) if held else 0, int(self.bodies[body])
 
     def shape(self, rule: int) -> tuple[Clause, tuple[int, ...]]:
-        """The clause a rule is a grounding of, and the relations C1, C2, .. of the rule."""
+        """The clause of which a rule is a grounding, and the relations C1, C2, .. of the rule."""
         return grounding(*self.relations(rule), int(self.heads[rule]))
 
 
@@ -105,7 +105,7 @@ def rule_table(graph: KnowledgeGraph, length: int) -> GroundRules:
 def best_groundings(
     graph: KnowledgeGraph, length: int, *, min_support: int = 10, count: int | None = 50
 ) -> list[Grounded]:
-    """The rules with paths of up to `length` (at most 2) steps, by falling PCA confidence."""
+    """The rules with paths of up to `length` (at most 2) steps, by descending PCA confidence."""
     links = graph.triplets[graph.triplets[:, 0] != graph.triplets[:, 2]]
     facts = np.bincount(links[:, 1], minlength=graph.num_relations)
     best = []

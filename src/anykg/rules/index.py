@@ -1,4 +1,4 @@
-"""Named rules and the facts of a graph, as kernels read them.
+"""Named rules and the facts of a graph, in the form used by the kernels.
 
 Rules are sorted once (`sort_rules`); binding them to a graph, or to a part of it with the same ids, is fast
 (`rule_index`): explanations do it for every fact they remove.
@@ -21,7 +21,7 @@ Index = tuple[Adjacency, Items, Rules]
 
 
 class SortedRules(NamedTuple):
-    """Rules in the order in which kernels read them, which is the same for a graph and its parts."""
+    """Rules in the order used by the kernels, which is the same for a graph and its parts."""
 
     path_offsets: np.ndarray  # int64 [2R + 1]: path rules by head relation
     bodies: np.ndarray  # int32 [P, 3], sorted within a head relation

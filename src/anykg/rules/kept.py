@@ -1,8 +1,8 @@
 """Mined rules in the user's cache, so that a graph is mined once.
 
 They are found by the digest of the graph, the settings of the mining, its seed and version, and count towards the limit
-of the cache (`io.cache`). Only the most recently used are kept: checks and explanations mine the graph without some
-facts, too.
+of the cache (`io.cache`). Only the most recently used are kept, because checks and explanations also mine the graph
+without some facts.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MOST_FILES = 16
 
 
 def kept_rules(graph: KnowledgeGraph, settings: Mining, seed: int = 0) -> NamedRules:
-    """The rules of a graph as `mine_named` finds them, from the cache if they are there."""
+    """The rules of a graph as returned by `mine_named`, from the cache if possible."""
     path = _path(graph, settings, seed)
     found = None if path is None else _load(path)
     if found is not None:

@@ -1,8 +1,8 @@
-"""Apply a clause to a graph: all triplets it implies, whether it implies one, and through which facts.
+"""Apply a clause to a graph: list all triplets that it implies, test whether it implies a triplet, and find the facts.
 
-A triplet is implied where distinct entities and distinct relations, the head's bound to the triplet's, make every atom
-of the body an observed fact. No atom but the head itself can be the triplet asked about, since variables are distinct:
-a fact is never implied by itself, unless the clause is a tautology.
+A triplet is implied if some assignment of distinct entities and distinct relations, with the head bound to the triplet,
+makes every atom of the body an observed fact. Since variables are distinct, no atom but the head itself can be the
+triplet in question: a fact is never implied by itself, unless the clause is a tautology.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from anykg.rules.kernels import matching
 from anykg.rules.kernels.matching import FactIndex
 
 CHUNK = 1 << 16
-"""Matches read per batch."""
+"""Number of matches read per batch."""
 EXAMPLES = 8
 """Matches of a body's other part that are tried before a candidate is matched on its own."""
 ANY: Mapping[int, int] = MappingProxyType({})
@@ -41,7 +41,7 @@ class Grounding(NamedTuple):
 
 
 def is_implied(clause: Clause, graph: KnowledgeGraph, triplets: np.ndarray) -> np.ndarray:
-    """Whether each triplet [B, 3] is implied, bool [B]; a relation r + R asks for (tail, r, head)."""
+    """Whether each triplet [B, 3] is implied, bool [B]; a relation r + R refers to (tail, r, head)."""
     triplets = np.asarray(triplets, np.int64).reshape(-1, 3)
     triplets = np.where(triplets[:, 1:2] < graph.num_relations, triplets, graph.inverted(triplets))
     result: np.ndarray = (triplets[:, 0] == triplets[:, 2]) == clause.attribute
@@ -178,7 +178,7 @@ def _implied_at_once(clause: Clause, graph: KnowledgeGraph, given: Mapping[int, 
 
 
 def implied_reference(clause: Clause, graph: KnowledgeGraph, relations: Mapping[int, int] = ANY) -> np.ndarray:
-    """`implied` by definition: tries every assignment of every variable."""
+    """Reference implementation of `implied`: tries every assignment of every variable."""
     matches = matching.matches_reference(
         graph.triplets,
         np.array(clause.body, np.int64).reshape(-1, 3),
@@ -200,7 +200,7 @@ class _Pattern:
         self.variables = {v for atom in self.atoms for v in atom}
 
     def plan(self, bound: set[int]) -> np.ndarray:
-        """The order of the join [L, 5]: next is always the atom with the fewest facts given what is bound already."""
+        """The order of the join [L, 5]: greedily the atom with the fewest facts given the variables bound so far."""
         left, steps = list(self.atoms), []
         while left:
             ways = {atom: _way(atom, bound) for atom in left}

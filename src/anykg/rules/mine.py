@@ -1,9 +1,9 @@
 """Measure every shape of clause on a graph, and find its best groundings in this graph's relations.
 
-Counted for each clause: the triplets it implies and how many of them are facts (support). Head coverage is support over
-the facts of its kind (links or attributes), confidence is support over implied triplets, and PCA confidence is the same
-among implied triplets whose (head, relation) has a fact (the partial completeness assumption: an unknown triplet counts
-as false only if another tail is known). A fact is never implied by itself, so it counts as if it had been left out.
+For each clause, the implied triplets are counted, and how many of them are facts (support). Head coverage is support
+over the facts of its kind (links or attributes), confidence is support over implied triplets, and PCA confidence is the
+same among implied triplets whose (head, relation) has a fact (the partial completeness assumption: an unknown triplet
+counts as false only if another tail is known). A fact is never implied by itself, so every fact counts as if held out.
 
 Significance compares the support among facts from a sample of heads with that in shuffled graphs, in which each entity
 keeps its number of facts of each relation, at either end. All counts are exact.
@@ -39,7 +39,7 @@ from anykg.rules.shapes import HALF_LINKS, LONGEST_REPEAT, Shape, shapes
 from anykg.seeds import generator
 
 CHUNK = 64
-"""Heads counted per chunk, between updates of the progress and the checkpoint."""
+"""Number of heads counted per chunk, between updates of the progress and the checkpoint."""
 
 
 @dataclass(frozen=True)
@@ -47,13 +47,13 @@ class Null:
     """The support of a clause in shuffled graphs with the same degrees."""
 
     support: int
-    """In the graph itself, from the same heads."""
+    """Support in the graph itself, from the same heads."""
     mean: float
     deviation: float
     """Standard deviation over the shuffled graphs."""
     graphs: int
     at_least: int
-    """How many shuffled graphs had at least as much support."""
+    """Number of shuffled graphs with at least as much support."""
 
     @property
     def z(self) -> float:
@@ -106,10 +106,11 @@ def mine(
     progress: Progress | None = None,
     checkpoint: Path | None = None,
 ) -> list[Measured]:
-    """Every shape with paths of up to `length` steps, by falling PCA confidence.
+    """Every shape with paths of up to `length` steps, by descending PCA confidence.
 
-    `nulls` shuffled graphs give the significance, from a sample of `null_heads` heads; 0 leaves it out. Counts are kept
-    in the file `checkpoint` while mining, which resumes from there if it was interrupted; it is removed at the end.
+    Significance is measured against `nulls` shuffled graphs, from a sample of `null_heads` heads; 0 skips it. Counts
+    are stored in the file `checkpoint` while mining, which resumes from there after an interruption; it is removed at
+    the end.
     """
     if not 1 <= length <= LONGEST:
         raise SettingError("length", f"expected 1 to {LONGEST}, found {length}")
@@ -235,7 +236,7 @@ def _counts(
 
 
 def _by_degree(graph: KnowledgeGraph) -> np.ndarray:
-    """Numbers of entities [N] by falling degree, so that those visited most are close together in memory."""
+    """Renumbering [N] of entities by descending degree, so that those visited most are close together in memory."""
     degree = np.bincount(graph.triplets[:, [0, 2]].ravel(), minlength=graph.num_entities)
     number = np.empty(graph.num_entities, np.int64)
     number[np.argsort(-degree, kind="stable")] = np.arange(graph.num_entities)

@@ -2,12 +2,12 @@
 
 Two kinds. *Path rules* r(x, y) <- a(x, z), b(z, y), with one to three facts in the body, each in either direction, over
 distinct entities. *Constant rules* r(x, C) <- a(x, D) and r(x, C) <- a(x, z), which name entities. The confidence of a
-rule is support / (body + prior): the share of the pairs (or entities) that satisfy the body which satisfy the head too.
+rule is support / (body + prior): the share of the pairs (or entities) satisfying the body that also satisfy the head.
 
-Bodies of path rules are found by sampling facts of every relation and the paths that join their ends, then counted:
-exactly where they start at few entities, on a sample of the starts where they start at many. Mining is anytime: it
-continues with longer paths and more samples until the time is up. On a small graph with few relations everything is
-enumerated and counted exactly, so that relabelling the graph relabels its rules.
+Bodies of path rules are found by sampling facts of every relation and the paths between their ends, and then counted:
+exactly if they start at few entities, otherwise on a sample of the starts. Mining is an anytime algorithm: it continues
+with longer paths and more samples until the time is up. On a small graph with few relations, everything is enumerated
+and counted exactly, so that relabelling the graph relabels its rules.
 """
 
 from __future__ import annotations
@@ -32,45 +32,45 @@ from anykg.seeds import generator
 
 LONGEST = 3
 VERSION = 2
-"""Of what is mined: rules kept in a cache are mined anew when it changes."""
+"""Version of the mining; cached rules of another version are mined again."""
 SMALL = 50_000
-"""Number of facts up to which rules with a support of 1 are kept."""
+"""Graphs of up to this many facts keep rules with a support of 1."""
 LARGE, MANY = 1_000_000, 4_000
-"""Number of facts from which on only so many facts of a relation are compared with its bodies of one fact."""
+"""Above this number of facts, only that many facts of a relation are compared with its bodies of one fact."""
 
 
 @dataclass(frozen=True)
 class Mining:
-    """Which rules to look for, and limits on the work."""
+    """The rules to look for, and limits on the work."""
 
     length: int = 3
     """Longest path in a body, 1 to 3 facts."""
     constants: bool = True
-    """Mine rules that name entities."""
+    """Also mine rules that name entities."""
     min_support: int = 0
-    """Facts a rule must predict; 0 takes 1 on graphs of up to 50,000 facts and 2 beyond."""
+    """Minimum number of facts that a rule predicts; 0 means 1 on graphs of up to 50,000 facts and 2 on larger ones."""
     min_confidence: float = 0.005
-    """Confidence below which a rule is dropped."""
+    """Minimum confidence of a rule."""
     prior: float = 5.0
     """Added to the body's count: a prior against rules with few matches."""
     facts_per_relation: int = 400
-    """Facts of a relation whose joining paths are looked for in one round."""
+    """Number of facts of a relation for which connecting paths are searched per round."""
     width: int = 40
-    """Facts of an entity tried at a step of a path of three, in one round."""
+    """Number of facts of an entity that are tried at a step of a path of three, per round."""
     bodies_per_relation: int = 400
-    """Most frequent bodies of a length that are counted for each relation in one round."""
+    """Number of the most frequent bodies of a length that are counted for each relation per round."""
     bodies: int = 10_000
     """The same for all relations together, of which each has an equal share."""
     starts: int = 1000
-    """Entities from which a path is counted; more are sampled."""
+    """Number of entities from which a path is counted; a sample is used if there are more."""
     work: int = 1_000_000
     """Approximate number of facts read to count one body."""
     constants_per_head: int = 40
-    """Best rules kept for each head r(x, C)."""
+    """Number of best rules kept for each head r(x, C)."""
     entities_per_head: int = 500
-    """Entities looked at for one head r(x, C); more are sampled."""
+    """Number of entities considered for one head r(x, C); a sample is used if there are more."""
     rounds: int = 1
-    """Rounds of sampling without a time limit."""
+    """Number of rounds of sampling without a time limit."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.length <= LONGEST:
@@ -168,11 +168,11 @@ class _PathMiner:
         self.most = int(counts.max())
 
     def exhausted(self, longest: int) -> bool:
-        """Whether another round would find nothing new."""
+        """Whether another round cannot find anything new."""
         return all(length in self.full for length in range(1, longest + 1))
 
     def round(self, length: int, number: int) -> None:
-        """Look for paths of `length` that join the next facts of every relation, and count the most frequent."""
+        """Find paths of `length` between the ends of the next facts of every relation, and count the most frequent."""
         if length in self.full:
             return
         one = MANY if len(self.graph) > LARGE else self.most
@@ -199,15 +199,15 @@ class _PathMiner:
             return np.concatenate(list(pool.map(run, range(len(parts)))) or [np.empty(0, np.int64)])
 
     def _at_once(self, few: int, length: int) -> int:
-        """How much a kernel is given at a time: more on graphs of many entities, for which it has to clear arrays.
+        """The batch size for a kernel: larger on graphs with many entities, for which it has to clear arrays.
 
-        Longer paths take more time, and the time limit is looked at in between.
+        Longer paths take more time, and the time limit is checked between batches.
         """
         share: int = 50_000 * 4 ** (length - 1)
         return max(few, few * self.graph.num_entities // share)
 
     def _frequent(self, keys: np.ndarray, length: int, number: int) -> np.ndarray:
-        """The bodies [B, 3] that join most facts of some relation and were not counted before."""
+        """The bodies [B, 3] that connect the ends of the most facts of some relation and were not counted before."""
         kinds = 2 * self.graph.num_relations
         unique, counts = np.unique(keys, return_counts=True)
         small = self.most <= self.settings.facts_per_relation
@@ -227,9 +227,9 @@ class _PathMiner:
         return np.unique(np.concatenate([found, turned(found, self.graph.num_relations)]), axis=0)
 
     def _best(self, relations: np.ndarray, counts: np.ndarray) -> np.ndarray:
-        """Which bodies to count, bool [B], given the relation whose facts they join, and how many of them.
+        """Mask [B] of the bodies to count, given the relation whose facts they connect, and how many of them.
 
-        Those of a relation with the same count are taken together or not at all: ids do not decide.
+        Bodies of a relation with the same count are all selected or all left out, so that ids do not matter.
         """
         order = np.lexsort((-counts, relations))
         ends = np.flatnonzero(np.append((np.diff(relations[order]) != 0) | (np.diff(counts[order]) != 0), True))
@@ -266,7 +266,7 @@ class _PathMiner:
 
 
 def most_for_each(sizes: np.ndarray, total: int, most: int) -> int:
-    """The largest number, at most `most`, such that taking so many of each size makes at most `total`; 1 at least.
+    """The largest limit per size, at most `most` and at least 1, such that the limited sizes sum to at most `total`.
 
     >>> most_for_each(np.array([5, 5, 1]), total=7, most=400)
     3

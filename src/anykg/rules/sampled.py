@@ -1,9 +1,9 @@
-"""Rules with named relations of a graph that is too large to count everything: found and measured on samples.
+"""Rules with named relations for graphs that are too large to count everything, found and measured on samples.
 
-Bodies are found as in `named`. A rule is then counted from a random-like selection of the entities where its body
-starts, and the counts are scaled up. Starts differ in how many pairs they contribute, so the standard error of the
-confidence is that of a ratio of sums over starts, not of independent pairs. It is 0 where all starts were counted.
-A rule of which only one of several starts could be counted has none, and is left out.
+Bodies are found as in `named`. A rule is then counted from a pseudo-random selection of the entities where its body
+starts, and the counts are scaled up. Starts differ in the number of pairs they contribute, so the standard error of the
+confidence is that of a ratio of sums over starts, not of independent pairs. It is 0 if all starts were counted. A rule
+for which only one of several starts could be counted has no standard error and is left out.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from anykg.rules.named import Mining, mine_named
 from anykg.rules.shapes import grounding
 
 STARTS, WORK = 4000, 2_000_000
-"""Entities from which a rule is counted, and about how many facts are read for it; more are left out."""
+"""Maximum number of entities from which a rule is counted, and approximate maximum number of facts read for it."""
 
 
 def sampled_groundings(
@@ -37,7 +37,7 @@ def sampled_groundings(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> list[Grounded]:
-    """Rules with paths of up to `length` steps that about `seconds` of sampling find, by falling PCA confidence."""
+    """Rules with paths of up to `length` steps found in about `seconds` of sampling, by descending PCA confidence."""
     settings = Mining(length=length, constants=False, min_support=min_support)
     found = mine_named(graph, settings, seconds=seconds, seed=seed, progress=progress)
     r = graph.num_relations

@@ -1,9 +1,9 @@
 """The shapes of clauses that are mined, each a clause without names.
 
-- path: E1 and E2 are joined by 1 to 3 facts, each in either direction, whose relations are equal or not in every
-  possible way, C1 among them or not: parallel and inverse relations, symmetry, triangles, shared neighbours, chains.
-- repeat: the same for 1 and 2 facts, and elsewhere in the graph, on other entities, such a path goes with such a
-  relation: what holds there may hold here. A body of two parts.
+- path: E1 and E2 are linked by 1 to 3 facts in any direction, for every pattern of equal and different relations, with
+  or without C1 among them: parallel and inverse relations, symmetry, triangles, shared neighbours, chains.
+- repeat: the same for 1 and 2 facts, and elsewhere in the graph, on other entities, such a path occurs together with
+  such a relation: what holds there may hold here. A body of two parts.
 - half-link: C1 is known of E1, or of E2, with another entity at its other end.
 - attribute: the head is (E1, C1, E1).
 """

@@ -91,7 +91,7 @@ def as_json(rules: RuleSet) -> dict[str, Any]:
 
 
 def save_rules(rules: RuleSet, path: Path | str) -> None:
-    """Write the rules atomically."""
+    """Write the rules to a file, atomically."""
     write_json(path, as_json(rules))
 
 

@@ -100,7 +100,7 @@ def symmetry(case: Case) -> Iterator[str]:
 
 
 def separation(case: Case) -> Iterator[str]:
-    """Triplets that differ in structure get different scores, as far as the model says it reads that."""
+    """Structurally different triplets get different scores, for the structure that the model claims to read."""
     model = case.build(TEAM)
     graph = random_graph(30, 5, 90, case.seed)
     rows = sample_triplets(graph, 40, np.random.default_rng(case.seed))

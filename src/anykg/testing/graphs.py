@@ -61,7 +61,7 @@ DIFFERENT: dict[str, list[tuple[Triplet, Triplet]]] = {
         (("Christian_Horner", "manages", "Sergio_Pérez"), ("Christian_Horner", "manages", "Red_Bull_Racing")),
     ],
 }
-"""Pairs of triplets of TEAM that no relabelling maps onto each other, by what they differ in."""
+"""Pairs of triplets of TEAM that no relabelling maps onto each other, by the kind of difference."""
 TURNED: tuple[Triplet, Triplet] = (
     ("Christian_Horner", "manages", "Sergio_Pérez"),
     ("Sergio_Pérez", "manages", "Christian_Horner"),

@@ -1,7 +1,7 @@
 """A simulated GPU: tensors that claim to be on another device, with their values kept on the CPU.
 
-Inside `other_device()`, `tensor.to(DEVICE)` gives such a tensor. Operations on it compute on the CPU but fail as they
-would on a GPU: an operation with tensors of both devices is refused, and so is `.numpy()` without `.cpu()` before it.
+Inside `other_device()`, `tensor.to(DEVICE)` gives such a tensor. Operations on it compute on the CPU but fail like on a
+GPU: operations that mix devices raise an error, and so does `.numpy()` without a preceding `.cpu()`.
 The device is called "meta", which every build of torch knows.
 """
 
@@ -54,7 +54,7 @@ class _Elsewhere(Tensor):
 
 
 class _Dispatch(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Intercepts functions that create tensors on the other device from none."""
+    """Intercepts functions that create new tensors on the other device."""
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return _run(function, args, kwargs or {})

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 FIRST, SECOND = 0.9, 0.999
-"""Decay of the running means of the gradient and of its square (beta1 and beta2)."""
+"""Decay rates of the running means of the gradient and of its square (beta1 and beta2)."""
 LEAST = 1e-8
 """Added to the denominator (epsilon)."""
 
@@ -29,7 +29,7 @@ class Adam:
 
     @torch.no_grad()
     def step(self, lr: float) -> None:
-        """Take one step, and clear the gradients."""
+        """Take one step and clear the gradients."""
         for index, parameter in enumerate(self._parameters):
             gradient = parameter.grad
             if gradient is None:

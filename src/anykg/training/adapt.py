@@ -28,8 +28,8 @@ def adapt(
 ) -> int:
     """Train `model` in place on `graph` and return the number of steps; nothing is written to disk.
 
-    Training ends after `steps` steps or `seconds` seconds, whichever comes first; 0 sets no bound, and at least one of
-    them is needed. The recipe's epochs, validation and checkpoint have no effect. A linear schedule ends at 0.
+    Training ends after `steps` steps or `seconds` seconds, whichever comes first; 0 means no limit, and at least one of
+    them is required. The recipe's epochs, validation and checkpoint have no effect. A linear schedule ends at 0.
     `progress` is called with (steps done, steps), or with (seconds spent, seconds) if only the time is bounded.
     """
     if steps <= 0 and seconds <= 0:

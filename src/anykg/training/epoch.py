@@ -1,7 +1,7 @@
 """The batches of one epoch, drawn from (seed, epoch) alone, so that a resumed run draws the same ones.
 
-Each batch has the graph that messages pass over, the targets, and what each target is ranked against.
-Batches of several graphs are mixed as the recipe says.
+Each batch has the message-passing graph, the targets, and the candidates that each target is ranked against. Batches
+of several graphs are mixed as set by the recipe.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Batch(NamedTuple):
     """One optimiser step."""
 
     graph: KnowledgeGraph
-    """The graph that messages pass over."""
+    """The message-passing graph."""
     rows: np.ndarray  # [B, 1 + K, 3] each target and its negatives; K = 0 if it is ranked against everything
     known: KnowledgeGraph
     """All facts; other known answers do not count as wrong."""
@@ -44,7 +44,7 @@ class Batch(NamedTuple):
         return self._replace(rows=self.rows[rows], labels=None if self.labels is None else self.labels[rows])
 
     def for_relations(self) -> Batch:
-        """Ask for the relations of the same targets instead."""
+        """Predict the relations of the same targets instead."""
         targets = self.rows[:, :1]
         inverse = targets[..., 1:2] >= self.known.num_relations
         return self._replace(rows=np.where(inverse, self.known.inverted(targets), targets), asks="relations")
@@ -89,7 +89,7 @@ def facts_between(graph: KnowledgeGraph, targets: np.ndarray) -> np.ndarray:
 def _mixed(
     graphs: Sequence[KnowledgeGraph], by_graph: list[list[Draw]], recipe: Recipe, rng: np.random.Generator
 ) -> list[Draw]:
-    """Draw a graph for every step, with probabilities that do not follow the number of its targets."""
+    """Draw a graph for every step, with probabilities that are not proportional to its number of targets."""
     sizes = np.array([len(graph) for graph in graphs], float)
     shares = np.sqrt(sizes) if recipe.mixture == "sqrt" else np.ones(len(graphs))
     chosen = rng.choice(len(graphs), recipe.steps_per_epoch or sum(map(len, by_graph)), p=shares / shares.sum())
@@ -103,7 +103,7 @@ def _mixed(
 
 
 def _part(graph: KnowledgeGraph, recipe: Recipe, seed: int, epoch: int, index: int) -> KnowledgeGraph:
-    """The graph of an epoch: all of it, or what is around a fact drawn at random."""
+    """The graph of an epoch: all of it, or the neighbourhood of a random fact."""
     if not 0 < recipe.part_facts < len(graph):
         return graph
     random = generator(seed, "part", epoch, index)
@@ -138,7 +138,7 @@ def _draws(graph: KnowledgeGraph, recipe: Recipe, seed: int, epoch: int, index: 
 
 
 def _one_relation_each(whole: Batch, size: int, rng: np.random.Generator) -> list[Draw]:
-    """Batches of rows of one relation, as many rows as `size` targets with their negatives have."""
+    """Batches of rows of one relation, with as many rows as `size` targets and their negatives."""
     rows = whole.rows.reshape(-1, 3)
     labels = np.zeros(whole.rows.shape[:2], bool)
     labels[:, 0] = True
@@ -190,7 +190,7 @@ def _queries(
     seed: int,
     names: tuple[str | int, ...],
 ) -> Batch:
-    """Targets turned so that the entity asked for is the tail."""
+    """Targets inverted if necessary, so that the entity to predict is the tail."""
     column = asked_column(len(targets), recipe.sides, generator(seed, *names))
     turned = np.where((column == HEAD)[:, None], graph.inverted(targets), targets)
     return Batch(messages, turned[:, None], graph, "tails")

@@ -1,4 +1,4 @@
-"""Grid search: choose settings by validation, one run for each combination, and keep the best weights.
+"""Grid search: select hyperparameters by validation, one run per combination, and keep the best weights.
 
 Runs are folders below `out/grid`, so an interrupted search resumes. `out/grid.json` has the result of each run.
 """

@@ -42,11 +42,11 @@ LAST_FILE, LOG_FILE = "last.safetensors", "log.jsonl"
 SAVE_SECONDS = 60.0
 """Seconds between checkpoints: an upper bound on the training lost when the process is killed."""
 SHOWN = 60
-"""Characters of a setting in messages; some are lists of hashes."""
+"""Maximum number of characters of a setting in messages; some are lists of hashes."""
 
 
 class TrainingGraph(NamedTuple):
-    """A graph to train on, and facts to select weights by."""
+    """A graph to train on, and facts for validation."""
 
     name: str
     train: KnowledgeGraph
@@ -54,7 +54,7 @@ class TrainingGraph(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What a progress display needs after each step."""
+    """The values shown in a progress display after each step."""
 
     epoch: int
     step: int
@@ -75,7 +75,7 @@ class _State:
     loss_sum: float = 0.0
     best: float | None = None
     stale: int = 0
-    """Validations since the best one."""
+    """Number of validations since the best one."""
     seconds: float = 0.0
     log: list[dict[str, Any]] = field(default_factory=list)
 
@@ -96,8 +96,8 @@ def train(
 ) -> LinkPredictor:
     """Train, keep the best weights in `out`, and return the model with them.
 
-    With several `workers` each of them calls this with the same arguments. `started_from` says where the weights that
-    the model has already came from, if not from a random draw.
+    With several `workers`, each of them calls this with the same arguments. `started_from` describes the origin of the
+    model's initial weights, if they are not random.
     """
     task, metric, sign = _selection(recipe)
     if recipe.epochs and not list(model.parameters()):
@@ -189,7 +189,7 @@ def train(
 def _validate(
     model: LinkPredictor, graphs: Sequence[TrainingGraph], recipe: Recipe, task: str, metric: str, seed: int
 ) -> float | None:
-    """The mean over the graphs that have something to rank; None if none has."""
+    """The mean over the graphs that have validation facts to rank; None if none has."""
     values = []
     for graph in graphs:
         seen = message_graph(graph.train, recipe, seed)
@@ -223,7 +223,7 @@ def _exhausted(state: _State, recipe: Recipe) -> bool:
 
 
 def _tensors(model: LinkPredictor, optimizer: Adam) -> dict[str, Tensor]:
-    """Weights and optimiser state in one file, so that they are never from different steps."""
+    """Save weights and optimiser state in one file, so that they are never from different steps."""
     kept = {"model": model.state_dict(), "optimizer": optimizer.tensors()}
     return {f"{part}.{key}": value for part, values in kept.items() for key, value in values.items()}
 

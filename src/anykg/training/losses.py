@@ -1,6 +1,6 @@
 """Losses of scores [B, 1 + K], the target's in column 0 and its negatives' after it, or of scores of all answers.
 
-All are means over the targets.
+All losses are means over the targets.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def self_adversarial(scores: Tensor) -> Tensor:
 
 
 def margin(scores: Tensor, gap: float) -> Tensor:
-    """Margin loss: how far each negative comes within `gap` of its target, averaged."""
+    """Margin loss: the mean of how far each negative exceeds its target minus `gap`."""
     return torch.relu(gap - scores[:, :1] + scores[:, 1:]).mean()
 
 

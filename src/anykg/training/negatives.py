@@ -13,7 +13,7 @@ import numpy as np
 from anykg.graph.graph import KnowledgeGraph
 
 ROUNDS = 30
-"""How often a negative that is a known fact is redrawn. If nearly everything is a fact, some may remain."""
+"""Number of times that a negative that is a known fact is redrawn. If nearly everything is a fact, some may remain."""
 
 HEAD, RELATION, TAIL = 0, 1, 2
 Sides = Literal["tail", "either", "halves"]
@@ -57,7 +57,7 @@ def corrupt(
 
 
 def asked_column(count: int, sides: Sides, random: np.random.Generator) -> np.ndarray:
-    """Which end of each of `count` targets is asked for, HEAD or TAIL: int [count]."""
+    """The end to predict for each of `count` targets, HEAD or TAIL: int [count]."""
     column = np.full(count, TAIL)
     if sides == "either":
         column[random.random(count) < 0.5] = HEAD

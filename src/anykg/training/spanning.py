@@ -1,6 +1,6 @@
-"""Hold out other triplets every epoch, such that the graph stays as connected and keeps every relation.
+"""Hold out different triplets in every epoch, such that the graph stays equally connected and keeps every relation.
 
-The spanning forest (one tree per connected component of the undirected graph) is found once for a graph. Each epoch
+The spanning forest (one tree per connected component of the undirected graph) is computed once per graph. Each epoch
 draws which of the parallel triplets represents each edge of the forest, one triplet for every relation still missing,
 and further triplets until only the requested share is left as targets.
 """
@@ -17,7 +17,7 @@ from anykg.seeds import generator
 
 
 def resplit(graph: KnowledgeGraph, share: float, seed: int, epoch: int) -> tuple[KnowledgeGraph, np.ndarray]:
-    """The message graph and the targets [T, 3] of an epoch; fewer than `share` are targets where more must stay."""
+    """The message graph and the targets [T, 3] of an epoch; fewer than `share` are targets if more must stay."""
     if not 0 < share < 1:
         raise ConfigError(f"Expected a share of targets between 0 and 1, found {share}.")
     random = generator(seed, "resplit", epoch)
@@ -66,7 +66,7 @@ def _positions(keys: np.ndarray, wanted: np.ndarray) -> Ragged:
 
 
 def _one_of_each(lists: Ragged, random: np.random.Generator) -> np.ndarray:
-    """One value of each list, drawn evenly; no list may be empty."""
+    """One uniformly drawn value of each list; no list may be empty."""
     picks = random.integers(np.diff(lists.offsets)) if len(lists.offsets) > 1 else np.zeros(0, np.int64)
     chosen: np.ndarray = lists.values[lists.offsets[:-1] + picks]
     return chosen

@@ -1,4 +1,4 @@
-"""One optimiser step: what is hidden from the model, the loss of the batch, the update."""
+"""One optimiser step: the facts masked from the model, the loss of the batch, and the update."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from anykg.training.workers import ALONE, Workers
 
 
 def refuse_unsupported(name: str, model: LinkPredictor, recipe: Recipe) -> None:
-    """Refuse a recipe with a setting that the model would ignore."""
+    """Raise for a recipe with a setting that the model would ignore."""
     for setting in ("hide_pairs", "hide"):
         if getattr(recipe, setting) and not model.hides_facts:
             raise ConfigError(
@@ -45,12 +45,12 @@ def refuse_unsupported(name: str, model: LinkPredictor, recipe: Recipe) -> None:
 
 
 def optimizer_for(model: LinkPredictor, recipe: Recipe) -> Adam:
-    """The optimiser that the recipe names."""
+    """The optimiser given by the recipe."""
     return Adam(model.parameters(), weight_decay=recipe.weight_decay, decoupled=recipe.optimizer == "adamw")
 
 
 def learning_rate(recipe: Recipe, step: int, done: float) -> float:
-    """The learning rate of a step, counted from 0, after a share `done` of the training."""
+    """The learning rate of a step, counted from 0, after a fraction `done` of the training."""
     rate = recipe.lr * (1 - done) if recipe.schedule == "linear" else recipe.lr
     return rate * min(1.0, (step + 1) / recipe.warmup) if recipe.warmup else rate
 
@@ -130,7 +130,7 @@ def batch_loss(model: LinkPredictor, batch: Batch, recipe: Recipe, seed: int, hi
 
 @contextmanager
 def repeatable() -> Iterator[None]:
-    """Make torch accumulate gradients of equal indices in a fixed order; warn where it cannot."""
+    """Make torch accumulate gradients of equal indices in a fixed order, with a warning if that is not possible."""
     mode, memory = torch.get_deterministic_debug_mode(), cast(Any, torch.utils.deterministic)
     fill, memory.fill_uninitialized_memory = memory.fill_uninitialized_memory, False  # it is slow, and not needed here
     torch.set_deterministic_debug_mode("warn")

@@ -1,7 +1,7 @@
-"""Processes that train one model together, as `torchrun` starts them: each computes a share of every batch.
+"""Data-parallel training with processes started by `torchrun`: each computes a share of every batch.
 
-Every worker draws the same batches from equal generators and holds the same weights. Gradients are summed before each
-step, so the losses are those of one process with the same batch. The first worker alone validates and writes files.
+Every worker draws the same batches from equal generators and has the same weights. Gradients are summed before each
+step, so the losses are those of one process with the same batch. Only the first worker validates and writes files.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from anykg.errors import Interrupted
 
 
 class WorkerLost(Interrupted):
-    """Another process of the run was lost."""
+    """Another process of the run has failed."""
 
 
 class Workers(NamedTuple):
@@ -33,7 +33,7 @@ class Workers(NamedTuple):
         return self.rank == 0
 
     def shares(self, count: int, pieces: int) -> list[slice]:
-        """The rows out of `count` that this worker computes, in `pieces` parts without empty ones."""
+        """The rows out of `count` that this worker computes, in `pieces` non-empty parts."""
         total = self.size * pieces
         mine = range(self.rank * pieces, (self.rank + 1) * pieces)
         bounds = [slice(count * part // total, count * (part + 1) // total) for part in mine]
@@ -47,7 +47,7 @@ class Workers(NamedTuple):
         try:
             distributed.all_reduce(flat)
         except RuntimeError as error:  # the connection to the others is lost
-            raise WorkerLost("A process that trains along was lost.") from error
+            raise WorkerLost("Another training process has failed.") from error
         for tensor, part in zip(tensors, torch.split(flat, [tensor.numel() for tensor in tensors]), strict=True):
             tensor.copy_(part.view_as(tensor))
 
@@ -59,7 +59,7 @@ class Workers(NamedTuple):
         try:
             distributed.broadcast_object_list(values, src=0)
         except RuntimeError as error:
-            raise WorkerLost("A process that trains along was lost.") from error
+            raise WorkerLost("Another training process has failed.") from error
         return values[0]
 
 
@@ -69,9 +69,10 @@ ALONE = Workers()
 
 @contextmanager
 def joined_workers(device: torch.device) -> Iterator[tuple[Workers, torch.device]]:
-    """Join the processes that `torchrun` started, if any, and choose this process's own device of the given kind.
+    """Join the process group of `torchrun`, if there is one, and choose this process's own device of the given kind.
 
-    They are left at the end: a process that exits while the group's threads run may be aborted by the C++ runtime.
+    The group is left at the end, because a process that exits while the group's threads are running may be aborted by
+    the C++ runtime.
     """
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size == 1:

@@ -1,1 +1,1 @@
-"""The web page, the HTTP interface and the MCP tools: thin layers over the public API."""
+"""The web page, the HTTP API and the MCP tools: thin layers over the public API."""

@@ -1,9 +1,8 @@
 """Access control of the server: one token, known Host headers, no foreign origins.
 
-The printed address carries the token; the first visit turns it into a cookie and drops it from the address. Programs
-send `Authorization: Bearer TOKEN`. The Host header must name the address the server listens on, so that a foreign page
-cannot reach it under a name of its own (DNS rebinding); a request that changes something must not come from another
-origin.
+The printed URL contains the token; the first visit stores it in a cookie and removes it from the URL. Programs send
+`Authorization: Bearer TOKEN`. The Host header must be the address that the server listens on, so that a foreign page
+cannot reach it under another name (DNS rebinding). Requests that change something must not come from another origin.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ HEADERS = (
 
 
 class Access:
-    """ASGI middleware that refuses unauthorised requests before anything else is done."""
+    """ASGI middleware that refuses unauthorised requests first."""
 
     def __init__(self, app: Any, *, token: str, port: int, hosts: Iterable[str] = LOOPBACK) -> None:
         """`hosts` are the names under which the server may be addressed; "*" allows any."""
@@ -36,7 +35,7 @@ class Access:
         self.hosts = {host.lower() for host in hosts}
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
-        """Answer 400 to a foreign Host, 403 to a foreign origin, 401 without the token; else pass on."""
+        """Answer 400 to a foreign Host, 403 to a foreign origin, 401 without the token; otherwise pass it on."""
         if scope["type"] != "http":
             if scope["type"] == "lifespan":
                 await self.app(scope, receive, send)
@@ -50,7 +49,7 @@ class Access:
             return
         origin = headers.get("origin")
         if scope["method"] not in SAFE_METHODS and origin is not None and urlsplit(origin).netloc.lower() != host:
-            await _refuse(send, 403, "A page of another origin may not change anything here.")
+            await _refuse(send, 403, "Pages of another origin must not change anything on this server.")
             return
         query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         in_address = next((value for name, value in query if name == "token"), None)
@@ -79,7 +78,7 @@ class Access:
         return hmac.compare_digest(given.encode(), self.token.encode())
 
     async def _welcome(self, scope: dict[str, Any], send: Any, query: list[tuple[str, str]]) -> None:
-        """Set the token as a cookie and redirect to the same address without it."""
+        """Set the token as a cookie and redirect to the same URL without it."""
         path = "/" + scope["path"].lstrip("/")  # never redirect to another host
         address = path + (f"?{urlencode(query)}" if query else "")
         cookie = f"{self.cookie}={self.token}; HttpOnly; SameSite=Lax; Path=/; Max-Age=31536000"
@@ -88,7 +87,9 @@ class Access:
         await send({"type": "http.response.body", "body": b""})
 
 
-_NO_TOKEN = "This server needs its token: open the address that `anykg serve` printed, or send it as a Bearer token."
+_NO_TOKEN = (
+    "This server requires its token: open the URL printed by `anykg serve`, or send the token as a Bearer token."
+)
 
 
 def _bearer(headers: dict[str, str]) -> str:

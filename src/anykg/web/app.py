@@ -44,7 +44,7 @@ def create_app(state: State, *, token: str, port: int, hosts: Iterable[str] = LO
     app = FastAPI(
         title="anykg",
         version=__version__,
-        description="Look at knowledge graphs, ask for missing facts, understand the answers, decide about them.",
+        description="Explore knowledge graphs, predict missing facts, see explanations, and review proposed facts.",
         openapi_url=f"{ROOT}/openapi.json",
         docs_url=None,  # those pages load scripts from other sites
         redoc_url=None,
@@ -102,7 +102,7 @@ def _add_errors(app: FastAPI) -> None:
 
     @app.exception_handler(TooLong)
     async def too_long(request: Request, error: TooLong) -> JSONResponse:
-        return _problem(504, "The answer took too long and was given up.")
+        return _problem(504, "The answer took too long and was cancelled.")
 
     @app.exception_handler(Cancelled)
     async def cancelled(request: Request, error: Cancelled) -> Response:
@@ -111,7 +111,7 @@ def _add_errors(app: FastAPI) -> None:
     @app.exception_handler(Exception)
     async def bug(request: Request, error: Exception) -> JSONResponse:
         log.error("%s %s failed", request.method, request.url.path, exc_info=error)
-        return _problem(500, f"The server made an error ({type(error).__name__}); its terminal says more.")
+        return _problem(500, f"Internal server error ({type(error).__name__}); see the server's terminal for details.")
 
 
 def _problem(status: int, sentence: str, headers: Any = None, **details: Any) -> JSONResponse:

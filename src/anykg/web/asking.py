@@ -1,4 +1,4 @@
-"""Answer the questions of page, HTTP interface and tools with the public API: names in, JSON-ready answers out."""
+"""Answer questions of the page, the HTTP API and the tools with the public API: names in, JSON-ready answers out."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def predict_all(
     calibrated: bool,
     progress: Progress = ignore,
 ) -> list[dict[str, Any]]:
-    """What `predict` answers to each of several questions that ask for the same column, as `to_dict()` gives it."""
+    """The results of `predict` for several questions that predict the same column, as `to_dict()` returns them."""
     distinct = list(dict.fromkeys(questions))
     ask = partial(anykg.predict, graph, k=k, known=known, calibrated=calibrated, model=model, progress=progress)
     if len(distinct) == 1:
@@ -68,7 +68,7 @@ def predict_all(
 def score_all(
     graph: KnowledgeGraph, model: LinkPredictor, facts: Sequence[Triple], *, progress: Progress = ignore
 ) -> dict[str, Any]:
-    """How plausible given facts are, as `score` says."""
+    """The plausibility of given facts, by `score`."""
     return anykg.score(graph, facts, model=model, strict=True, progress=progress).to_dict()
 
 
@@ -91,7 +91,7 @@ def labels_of(
 
 
 def schema(graph: KnowledgeGraph) -> dict[str, Any]:
-    """The schema of a graph, as `to_dict()` gives it; for `graph.derive`."""
+    """The schema of a graph, as `to_dict()` returns it; for `graph.derive`."""
     return anykg.schema(graph).to_dict()
 
 
@@ -106,5 +106,5 @@ def trust(report: dict[str, Any] | None, graph: KnowledgeGraph, relation: str) -
     facts, first = row["facts"], row["hits@1"]
     sentence = f"Of {facts:,} hidden facts of {label!r}, the check put the right answer first in {first:.0%}."
     if facts < FEW_FACTS:
-        sentence += " That is few facts: take it as a hint."
+        sentence += " With so few facts, this is only a rough estimate."
     return {"facts": facts, "first": first, "sentence": sentence}

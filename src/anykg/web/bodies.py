@@ -8,16 +8,16 @@ from typing import Any
 
 JSON_LIMIT = 2 << 20
 OVERHEAD = 1 << 16
-"""Bytes that a multipart form may hold besides its file."""
+"""Maximum number of bytes in a multipart form besides its file."""
 DRAINED = 512 << 20
 """Bytes of an oversized body that are read and discarded, so that the client reads the response."""
 
 
 class Gate:
-    """Admits a bounded number of requests; others wait in order, and are refused if there are too many.
+    """Admits a bounded number of requests; others wait in a queue, and are refused if there are too many.
 
-    A waiting request has not been read yet: it only costs its connection. Event streams stay open for long, so they are
-    counted separately and never wait.
+    A waiting request has not been read yet, so it only costs its connection. Event streams stay open for long, so they
+    are counted separately and never wait.
     """
 
     def __init__(self, app: Any, *, inside: int, outside: int, streams: int, seconds: float) -> None:
@@ -69,7 +69,7 @@ class BodyLimit:
         self.app, self.upload, self.upload_path = app, upload, upload_path
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
-        """Refuse by the announced length, or else as soon as more has arrived."""
+        """Refuse by the declared length, or as soon as more has arrived."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -116,7 +116,7 @@ async def _drain(receive: Any) -> None:
 
 
 async def _busy(send: Any) -> None:
-    await _answer(send, 503, "Too many requests are under way; try again in a moment.", (b"retry-after", b"1"))
+    await _answer(send, 503, "Too many requests are in progress; try again in a moment.", (b"retry-after", b"1"))
 
 
 async def _refuse(send: Any, limit: int) -> None:
@@ -125,7 +125,7 @@ async def _refuse(send: Any, limit: int) -> None:
 
 
 async def _answer(send: Any, status: int, sentence: str, *more: tuple[bytes, bytes]) -> None:
-    """Refuse, and close the connection: what the client still sends is not read."""
+    """Refuse, and close the connection without reading the rest."""
     body = json.dumps({"error": sentence}).encode()
     length = (b"content-length", str(len(body)).encode())
     headers = [(b"content-type", b"application/json"), length, (b"connection", b"close"), *more]

@@ -1,9 +1,9 @@
 """Store reviewers' decisions in an append-only file of JSON lines.
 
-A decision is acknowledged once its line is on the disk. Several tabs and several servers may write to one file: a lock
-file beside it serialises them, and each reads what the others added before it writes. A line truncated by a crash was
-never acknowledged; it stays in the file, ends with a line break, and is skipped. Ids are chosen by the client, so that
-a decision sent twice is stored once. Nothing is ever rewritten: undoing a decision is a line of its own.
+A decision is acknowledged once its line is written to disk. Several tabs and servers may write to one file: a lock file
+next to it serialises them, and each reads the lines of the others before it writes. A line truncated by a crash was
+never acknowledged; it stays in the file, is terminated by a line break, and is skipped. Ids are chosen by the client,
+so that a decision sent twice is stored once. Nothing is ever rewritten: undoing a decision appends another line.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Conflict(InputError):
 
     def __init__(self, current: Decision | None) -> None:
         if current is None:
-            text = "The decision about this fact was taken back in the meantime; look again before deciding."
+            text = "The decision about this fact was undone in the meantime; look again before deciding."
         else:
             text = (
                 f"This fact was decided in the meantime: {current.verdict} by {current.reviewer or 'someone'} at "
@@ -52,7 +52,7 @@ class Decision:
     verdict: Verdict
     """`undo` takes back the latest decision about this triple."""
     source: str = ""
-    """What proposed the fact: complete, audit, predict."""
+    """The source of the fact: complete, audit or predict."""
     probability: float | None = None
     model: str = ""
     """Digest of the model."""
@@ -85,7 +85,7 @@ class Decisions:
     # -- reading ------------------------------------------------------------------------------------------------
 
     def refresh(self) -> None:
-        """Read what was added to the file since the last refresh."""
+        """Read the lines added to the file since the last refresh."""
         with self._guard:
             try:
                 with self.path.open("rb") as file:
@@ -106,18 +106,18 @@ class Decisions:
             self._read_bytes += end
 
     def current(self) -> dict[Triple, Decision]:
-        """The decision in force about every triple that has one."""
+        """The current decision about every triple that has one."""
         with self._guard:
             return {triple: stack[-1] for triple, stack in self._current.items() if stack}
 
     def of(self, triple: Triple) -> Decision | None:
-        """The decision in force about a triple."""
+        """The current decision about a triple."""
         with self._guard:
             stack = self._current.get(triple)
             return stack[-1] if stack else None
 
     def triples(self, verdict: Verdict) -> set[Triple]:
-        """The triples whose decision in force is `verdict`."""
+        """The triples whose current decision is `verdict`."""
         return {triple for triple, decision in self.current().items() if decision.verdict == verdict}
 
     def history(self) -> list[Decision]:
@@ -131,10 +131,10 @@ class Decisions:
     # -- writing ------------------------------------------------------------------------------------------------
 
     def add(self, decision: Decision, *, replaces: str | Literal["any"] | None = "any") -> Decision:
-        """Append a decision and return it once it is on the disk; one whose id is there already is returned as it is.
+        """Append a decision and return it once it is on disk; an existing one with the same id is returned unchanged.
 
-        `replaces` is the id of the decision that the client saw in force (None for none): if another one is in force
-        by now, `Conflict` is raised and nothing is written.
+        `replaces` is the id of the current decision as seen by the client (None for none). If it has changed since,
+        `Conflict` is raised and nothing is written.
         """
         if decision.verdict not in get_args(Verdict):
             raise InputError(f"verdict: expected {', '.join(get_args(Verdict))}, found {decision.verdict!r}.")
@@ -149,7 +149,7 @@ class Decisions:
             if replaces != "any" and (now.id if now else None) != replaces:
                 raise Conflict(now)
             if decision.verdict == "undo" and now is None:
-                raise InputError("There is no decision about this fact to take back.")
+                raise InputError("There is no decision about this fact to undo.")
             decision = replace(decision, time=decision.time or datetime.now(UTC).isoformat(timespec="milliseconds"))
             self._append(json.dumps(asdict(decision), ensure_ascii=False).encode())
             self.refresh()
@@ -171,7 +171,7 @@ class Decisions:
                 _sync_folder(self.path.parent)
         except OSError as error:
             raise InputError(
-                f"{self.path}: the decision could not be written ({error.strerror}); it is not kept."
+                f"{self.path}: the decision could not be written ({error.strerror}) and is not saved."
             ) from error
 
     @contextmanager

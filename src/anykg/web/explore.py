@@ -1,7 +1,7 @@
 """Describe one entity: its facts by relation, and its neighbourhood as nodes and edges.
 
-Hubs have thousands of facts, so every list is capped and has the number of omitted facts. Neighbours with few facts
-come first within a relation: they are more specific than hubs.
+Hubs have thousands of facts, so every list is truncated and has the number of omitted facts. Within a relation,
+neighbours with few facts come first because they are more specific than hubs.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def entity_view(graph: KnowledgeGraph, entity: int, cap: int) -> dict[str, Any]:
 
 
 def facts_page(graph: KnowledgeGraph, group: Group, offset: int, limit: int) -> dict[str, Any]:
-    """Some of the facts of a group, and how many there are after them."""
+    """Some of the facts of a group, and the number of facts after them."""
     shown = group.others[offset : offset + limit]
     return {
         "relation": named(graph.relations, group.relation),

@@ -1,4 +1,4 @@
-"""Run long tasks as jobs: each has its own process, reports progress, can be stopped, and outlives the page.
+"""Run long tasks as jobs. Each job has its own process, reports progress, can be stopped, and outlives the page.
 
 One job runs at a time; others wait. A job has a folder with `job.json` (order and outcome), `result.json` and
 `log.txt`. Finished jobs are available after a restart. `worker.py` is the child process.
@@ -29,7 +29,7 @@ State = Literal["waiting", "running", "done", "failed", "stopped"]
 ENDED = ("done", "failed", "stopped")
 MOST_WAITING = 8
 KEPT = 60
-"""Finished jobs that are kept on disk."""
+"""Maximum number of finished jobs that are kept on disk."""
 STOP_SECONDS = 8.0
 """Grace period for a job to save its work, before it is killed."""
 JOB_FILE, RESULT_FILE, LOG_FILE = "job.json", "result.json", "log.txt"
@@ -138,7 +138,7 @@ class Jobs:
     # -- ordering -----------------------------------------------------------------------------------------------
 
     def start(self, order: Order) -> Job:
-        """Queue an order; if the same is waiting or running already, return that job."""
+        """Queue an order; if the same order is already waiting or running, return that job."""
         with self._changed:
             waiting = [job for job in self._jobs.values() if job.state not in ENDED]
             for job in waiting:
@@ -153,7 +153,7 @@ class Jobs:
         return job
 
     def stop(self, name: str) -> Job | None:
-        """Stop a job that waits or runs; one that has ended stays as it is."""
+        """Stop a waiting or running job; a finished job is left unchanged."""
         with self._changed:
             job = self._jobs.get(name)
             if job is None or job.state in ENDED:
@@ -168,7 +168,7 @@ class Jobs:
         return self.get(name)
 
     def close(self) -> None:
-        """Stop everything; nothing starts after it."""
+        """Stop all jobs and do not start any more."""
         with self._changed:
             self._closed = True
             child = self._child

@@ -1,4 +1,4 @@
-"""The functions that jobs run: from (graph, model, settings, folder, progress) to the content of the result file."""
+"""The functions run by jobs: from (graph, model, settings, folder, progress) to the content of the result file."""
 
 from __future__ import annotations
 

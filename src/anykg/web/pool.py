@@ -1,8 +1,8 @@
 """Threads that answer requests: bounded queue, time limit, and no work for clients that have disconnected.
 
-A `Pool` runs calls one by one on its threads. Calls that share a batch key and wait at the same time are answered
-together. A running call checks whether a client still waits for it and raises `Cancelled` if not; one that has not
-started yet is dropped.
+A `Pool` runs calls one by one on its threads. Calls with the same batch key that wait at the same time are answered
+together. A running call checks whether a client is still waiting for it and raises `Cancelled` if not; a call that has
+not started yet is dropped.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ class Busy(Exception):
 
 
 class TooLong(Exception):
-    """The time limit is over."""
+    """The time limit has passed."""
 
 
 class Cancelled(Exception):
-    """No client waits for the answer any more."""
+    """No client is waiting for the answer any more."""
 
 
 class Call:
-    """One question that waits for its answer."""
+    """A question waiting for its answer."""
 
     def __init__(self, item: Any) -> None:
         self.item = item
@@ -61,7 +61,7 @@ class Batch:
         return [call.item for call in self.calls]
 
     def check(self, *_: object) -> None:
-        """Raise `Cancelled` if no client waits any more; usable as a progress callback."""
+        """Raise `Cancelled` if no client is waiting any more; usable as a progress callback."""
         if all(call.is_abandoned for call in self.calls):
             raise Cancelled
 
@@ -116,7 +116,7 @@ class Pool:
             answer.cancel()
 
     def put(self, work: Callable[[Batch], Sequence[Any]], item: Any = None) -> Future[Any]:
-        """Queue work that no request waits for."""
+        """Queue work that no request is waiting for."""
         call = Call(item)
         with self._changed:
             if self._closed:
@@ -145,7 +145,7 @@ class Pool:
                 _settle(call, answer)
 
     def _next(self) -> Batch | None:
-        """The oldest call that is still waited for, with others of its key."""
+        """The oldest call with a waiting client, with others of the same key."""
         while True:
             with self._changed:
                 while not self._queue and not self._closed:

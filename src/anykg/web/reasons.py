@@ -16,17 +16,17 @@ from anykg.web.decisions import Triple
 from anykg.web.explore import named
 
 LISTED = 20
-"""Best answers among which the probability of a fact is looked up."""
+"""Number of best answers in which the probability of a fact is looked up."""
 BETTER = 5
-"""Known answers that are listed as better ones."""
+"""Maximum number of known answers that are listed as better ones."""
 
 
 def explain(
     graph: KnowledgeGraph, model: LinkPredictor, fact: Triple, check: Callable[[], None] = lambda: None
 ) -> dict[str, Any]:
-    """What `explain` finds, as `to_dict()` gives it, and as the page shows it: with labels and in words.
+    """The result of `explain` as `to_dict()` returns it, and as the page shows it, with labels and in words.
 
-    `check` raises if no client waits for the answer any more.
+    `check` raises if no client is waiting for the answer any more.
     """
     result = anykg.explain(graph, *fact, model=model)
     check()

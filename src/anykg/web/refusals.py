@@ -1,4 +1,4 @@
-"""One sentence for every part of a request that does not have the expected form."""
+"""Describe invalid requests in one sentence per problem."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 from anykg.errors import UnknownName, nearest
 
 SHOWN = 3
-"""Number of problems that are named."""
+"""Maximum number of problems that are listed."""
 LONGEST = 60
-"""Characters of a value that are shown."""
+"""Maximum number of characters of a value that are shown."""
 
 
 def refusal(problems: Sequence[Mapping[str, Any]], fields: Iterable[str]) -> str:
-    """The sentences for what pydantic found; `fields` are the names of the body's fields.
+    """The sentences for the errors of pydantic; `fields` are the names of the body's fields.
 
     >>> refusal([{"type": "extra_forbidden", "loc": ("body", "relatio"), "msg": "", "input": "x"}], ["relation"])
     "There is no field named 'relatio'. Did you mean 'relation'?"

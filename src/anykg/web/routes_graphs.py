@@ -46,7 +46,7 @@ async def graphs(state: Held) -> dict[str, Any]:
 
 @router.get("/graphs/{graph}", response_model=schemas.GraphDetail, responses=PROBLEMS, tags=["graphs"])
 async def graph(served: Graph, state: Held, request: Request) -> dict[str, Any]:
-    """A graph with its relations, models and what can be done with it."""
+    """A graph with its relations, models and available operations."""
 
     def work() -> dict[str, Any]:
         calibrated = asking.has_probabilities(served.graph, served.model, "tail")
@@ -59,7 +59,7 @@ async def graph(served: Graph, state: Held, request: Request) -> dict[str, Any]:
 
 @router.put("/graphs/{graph}/model", response_model=schemas.GraphSummary, responses=PROBLEMS, tags=["graphs"])
 async def model(served: Graph, state: Held, request: Request, choice: schemas.ModelChoice) -> dict[str, Any]:
-    """Answer with another model."""
+    """Switch to another model."""
 
     def work() -> dict[str, Any]:
         state.collection.use(served, choice.model)
@@ -79,7 +79,7 @@ async def upload(
     header: Annotated[bool | None, Form()] = None,
     skip_malformed: Annotated[bool, Form()] = False,
 ) -> dict[str, Any]:
-    """Send a graph file; it is read and described, and used only when it is opened."""
+    """Upload a graph file; it is read and described, and only used once it is opened."""
     given = {"columns": columns or None, "separator": separator or None, "header": header}
     reading = {name: value for name, value in given.items() if value is not None}
     if skip_malformed:
@@ -95,7 +95,7 @@ async def upload(
 async def open_upload(
     state: Held, request: Request, upload: Annotated[str, Path(max_length=100)]
 ) -> dict[str, Any]:  # fmt: skip
-    """Serve a file that was sent."""
+    """Serve an uploaded file."""
 
     def work() -> dict[str, Any]:
         kept = state.uploads.pop(upload)
@@ -154,7 +154,7 @@ async def facts(
     offset: Offset = 0,
     limit: Annotated[int, Query(ge=1, le=1000)] = 50,
 ) -> dict[str, Any]:
-    """The facts of an entity with one relation, a page at a time."""
+    """The facts of an entity with one relation, paginated."""
 
     def work() -> dict[str, Any]:
         at = served.entity(known_name(served, "entity", entity))
@@ -178,7 +178,7 @@ async def around(
     limit: Annotated[int, Query(ge=1, le=500)] = 60,
     per_relation: Annotated[int, Query(ge=1, le=100)] = 8,
 ) -> dict[str, Any]:
-    """The facts around an entity as nodes and edges, capped."""
+    """The facts around an entity as nodes and edges, truncated."""
 
     def work() -> dict[str, Any]:
         at = served.entity(known_name(served, "entity", entity))
@@ -190,7 +190,7 @@ async def around(
 
 @router.post("/graphs/{graph}/predict", response_model=schemas.Answers, responses=PROBLEMS, tags=["ask"])
 async def predict(served: Graph, state: Held, request: Request, ask: schemas.Ask) -> dict[str, Any]:
-    """The best answers to a question; with all three given, how plausible the fact is."""
+    """The best answers to a question; with all three given, the plausibility of the fact."""
     given = (ask.head, ask.relation, ask.tail)
     asked = asking.open_column(given)
 
@@ -215,7 +215,7 @@ async def predict(served: Graph, state: Held, request: Request, ask: schemas.Ask
 
 @router.post("/graphs/{graph}/score", response_model=schemas.Answers, responses=PROBLEMS, tags=["ask"])
 async def score(served: Graph, state: Held, request: Request, given: schemas.Facts) -> dict[str, Any]:
-    """How plausible given facts are; a known one is scored as if it were not there."""
+    """The plausibility of given facts; a known fact is scored as if it were not in the graph."""
 
     def resolve() -> list[Triple]:
         kinds = ("entity", "relation", "entity")
@@ -231,7 +231,7 @@ async def score(served: Graph, state: Held, request: Request, given: schemas.Fac
 
 @router.post("/graphs/{graph}/explain", response_model=schemas.Explained, responses=PROBLEMS, tags=["ask"])
 async def explain(served: Graph, state: Held, request: Request, fact: schemas.Ask3) -> dict[str, Any]:
-    """Why the model believes a fact: single facts, paths, rules, the runner-up, and what happens without them."""
+    """Why the model predicts a fact: single facts, paths, rules, the runner-up, and the effect of removing them."""
 
     def resolve() -> Triple:
         return (
@@ -249,7 +249,7 @@ async def explain(served: Graph, state: Held, request: Request, fact: schemas.As
 
 @router.get("/graphs/{graph}/schema", response_model=schemas.Result, responses=PROBLEMS, tags=["ask"])
 async def schema(served: Graph, state: Held, request: Request) -> dict[str, Any]:
-    """The schema of the graph: functional, symmetric and inverse relations, and the kinds of entities they join."""
+    """The schema of the graph: functional, symmetric and inverse relations, and the kinds of entities they link."""
     found: dict[str, Any] = await state.compute(request, lambda _: served.graph.derive(asking.schema), PREDICT_SECONDS)
     return found
 
@@ -278,7 +278,7 @@ def _rejected(served: Served, question: asking.Question) -> set[Triple]:
 
 
 def _without(found: dict[str, Any], rejected: set[Triple], k: int) -> tuple[dict[str, Any], int]:
-    """The first k answers that were not rejected, and how many were."""
+    """The first k answers that were not rejected, and the number of rejected ones."""
     kept = [row for row in found["rows"] if _triple(row) not in rejected]
     rows = kept[:k]
     return found | {"rows": rows, "summary": found["summary"] | {"count": len(rows)}}, len(found["rows"]) - len(kept)
@@ -295,7 +295,7 @@ async def _with_page(
     rejected: int = 0,
     trust: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """A result, and what the page shows with it."""
+    """A result, and the additional data for the page."""
     rows = found["rows"]
 
     def page() -> dict[str, Any]:
@@ -313,7 +313,7 @@ async def _with_page(
 
 
 def _trust(state: State, served: Served, relation: str | None) -> dict[str, Any] | None:
-    """How the newest check of this graph and model went for a relation."""
+    """The result of the newest check of this graph and model for a relation."""
     if relation is None:
         return None
     job = state.newest_check(served)

@@ -27,7 +27,7 @@ STREAM: dict[int | str, dict[str, Any]] = {
 
 @router.post("/graphs/{graph}/check", response_model=schemas.Job, responses=PROBLEMS, tags=["jobs"], status_code=202)
 async def check(served: Graph, state: Held, order: schemas.CheckOrder | None = None) -> dict[str, Any]:
-    """Hide facts and ask for them: how far to trust the model here. Also calibrates probabilities."""
+    """Hide facts and predict them, to measure how far to trust the model. Also calibrates probabilities."""
     settings = (order or schemas.CheckOrder()).model_dump(exclude_none=True)
     return start(state, served, "check", settings)
 
@@ -36,7 +36,7 @@ async def check(served: Graph, state: Held, order: schemas.CheckOrder | None = N
 async def complete(
     served: Graph, state: Held, request: Request, order: schemas.CompleteOrder | None = None
 ) -> dict[str, Any]:
-    """Look for the most plausible facts that the graph does not have."""
+    """Find the most plausible facts that the graph does not have."""
     wanted = order or schemas.CompleteOrder()
 
     def settings() -> dict[str, Any]:
@@ -53,14 +53,14 @@ async def complete(
 
 @router.post("/graphs/{graph}/audit", response_model=schemas.Job, responses=PROBLEMS, tags=["jobs"], status_code=202)
 async def audit(served: Graph, state: Held, order: schemas.AuditOrder | None = None) -> dict[str, Any]:
-    """Look for known facts that the rest of the graph contradicts."""
+    """Find known facts that the rest of the graph contradicts."""
     settings = (order or schemas.AuditOrder()).model_dump(exclude_none=True)
     return start(state, served, "audit", settings)
 
 
 @router.post("/graphs/{graph}/fit", response_model=schemas.Job, responses=PROBLEMS, tags=["jobs"], status_code=202)
 async def fit(served: Graph, state: Held, order: schemas.FitOrder | None = None) -> dict[str, Any]:
-    """Fit a model to this graph, and answer with it from then on. Rejected facts are negatives."""
+    """Fit a model to this graph, and use it from then on. Rejected facts are negatives."""
     wanted = order or schemas.FitOrder()
     folder = state.collection.fitted_folder(served.graph.digest)
     number = 1 + len(state.collection.fitted(served.graph.digest))
@@ -81,7 +81,7 @@ async def jobs(state: Held) -> dict[str, Any]:
 
 @router.get("/jobs/events", responses=PROBLEMS | STREAM, response_class=StreamingResponse, tags=["jobs"])
 async def all_events(state: Held, request: Request) -> StreamingResponse:
-    """The list of jobs as server-sent events, whenever something changes, until none is under way."""
+    """The list of jobs as server-sent events, whenever something changes, until none is running."""
 
     def look() -> tuple[dict[str, Any], bool]:
         found = listed(state)
@@ -92,7 +92,7 @@ async def all_events(state: Held, request: Request) -> StreamingResponse:
 
 @router.get("/jobs/{job}", response_model=schemas.Job, responses=PROBLEMS, tags=["jobs"])
 async def job(state: Held, job: JobName) -> dict[str, Any]:
-    """How far a job is."""
+    """The state of a job."""
     return job_of(state, job).public()
 
 
@@ -110,7 +110,7 @@ async def events(state: Held, request: Request, job: JobName) -> StreamingRespon
 
 @router.get("/jobs/{job}/result", response_model=schemas.Result, responses=PROBLEMS, tags=["jobs"])
 async def result(state: Held, request: Request, job: JobName) -> dict[str, Any]:
-    """What a job found."""
+    """The result of a job."""
     found = job_of(state, job)
     if found.state != "done":
         raise InputError(f"The job is {found.state}; its result is available once it is done.")
@@ -123,19 +123,19 @@ async def result(state: Held, request: Request, job: JobName) -> dict[str, Any]:
 
 @router.post("/jobs/{job}/stop", response_model=schemas.Job, responses=PROBLEMS, tags=["jobs"])
 async def stop(state: Held, job: JobName) -> dict[str, Any]:
-    """Stop a job; one that has ended stays as it is."""
+    """Stop a job; a finished job is left unchanged."""
     job_of(state, job)
     stopped = state.jobs.stop(job)
     return (stopped or job_of(state, job)).public()
 
 
 def start(state: State, served: Served, kind: Kind, settings: dict[str, Any]) -> dict[str, Any]:
-    """Order a job about a graph with its present model."""
+    """Order a job about a graph with its current model."""
     return state.jobs.start(state.order(served, kind, settings)).public()
 
 
 def listed(state: State) -> list[dict[str, Any]]:
-    """The jobs about graphs that are served, under their present ids, newest first."""
+    """The jobs about served graphs, under their current ids, newest first."""
     ids = {served.graph.digest: served.id for served in state.collection}
     return [
         job.public() | {"graph": ids[job.order.digest]} for job in state.jobs.list() if job.order.digest in ids

@@ -43,7 +43,7 @@ async def candidates(
     offset: Offset = 0,
     limit: Annotated[int, Query(ge=1, le=1000)] = 50,
 ) -> dict[str, Any]:
-    """Facts to decide about, best first; those decided before the job was started are not among them."""
+    """Facts to review, best first, without those reviewed before the job was started."""
 
     def work() -> dict[str, Any]:
         found = job_of(state, job) if job else state.jobs.latest(source, served.graph.digest)
@@ -104,7 +104,7 @@ async def decisions(
     "/graphs/{graph}/decisions", response_model=schemas.Decided, responses=PROBLEMS, tags=["review"], status_code=201
 )
 async def decide(served: Graph, state: Held, request: Request, given: schemas.NewDecision) -> dict[str, Any]:
-    """Keep a decision; it is on the disk when this answers. 409 if somebody else decided in the meantime."""
+    """Save a decision; it is on disk when this returns. 409 if somebody else decided in the meantime."""
 
     def work() -> dict[str, Any]:
         decision = Decision(
@@ -147,7 +147,7 @@ async def exported(
     format: Format = "tsv",
     verdict: Literal["accept", "reject"] = "accept",
 ) -> Response:
-    """The accepted facts that the graph does not have, as a file; `jsonl` is every decision ever made.
+    """The accepted facts that the graph does not have, as a file; `jsonl` has every decision ever made.
 
     With `verdict=reject`, the known facts that an audit proposed and a reviewer found wrong.
     """
@@ -165,7 +165,7 @@ async def exported(
 
 
 def source_of(job: Job) -> Literal["complete", "audit"]:
-    """What kind of candidates a job found."""
+    """The kind of candidates that a job found."""
     return "audit" if job.order.kind == "audit" else "complete"
 
 
@@ -180,7 +180,7 @@ def _exported(served: Served, source: Literal["complete", "audit"]) -> list[Deci
 
 
 def _rows(state: State, served: Served, job: Job) -> list[dict[str, Any]]:
-    """What a job found, without facts that were accepted or rejected before it was started."""
+    """The result of a job, without facts that were accepted or rejected before it was started."""
     content = state.job_result(job.id)
     if content is None:
         raise UnknownName("result of the job", job.id)

@@ -1,4 +1,4 @@
-"""Start the server: read graphs and model, open a socket, print the address, open the browser."""
+"""Start the server: read graphs and model, open a socket, print the URL, open the browser."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from anykg.web.access import LOOPBACK
 
 FIRST_PORT, TRIED_PORTS = 8640, 20
 CHECKED_FACTS = 100_000
-"""Graphs up to this size are checked at the start, so that answers have probabilities."""
+"""Graphs up to this size are checked at startup, so that answers have probabilities."""
 
 
 def is_loopback(host: str) -> bool:
@@ -43,20 +43,21 @@ def serve(
     Args:
         graphs: Files or dataset names; `atlas` if there are none.
         model: A shipped model's name, a folder, or a hub id.
-        host: The address to listen on. Others than loopback need a `token` of 16 characters or more.
+        host: The address to listen on. Any address other than loopback requires a `token` of at least 16 characters.
         port: 0 for any free one; None for the first free one from 8640.
-        token: What clients must know; by default a random one.
-        decisions: The file for decisions about the first graph; by default beside it.
+        token: The secret that clients must send; random by default.
+        decisions: The file for decisions about the first graph; by default next to it.
         data: A folder for decisions about datasets, fitted models and uploads; by default the user's data folder.
-        upload_limit: The largest file that can be sent, in bytes.
-        check: Check small graphs at the start.
+        upload_limit: The maximum size of an uploaded file, in bytes.
+        check: Check small graphs at startup.
         browser: Open the page.
         say: Prints a line.
         reading: How to read the files.
     """
     if not is_loopback(host) and (token is None or len(token) < 16):
         raise ConfigError(
-            f"host: listening on {host} lets other computers read the graph, decide about facts and start jobs, over "
+            f"host: listening on {host} allows other computers to read the graph, decide about facts and start "
+            "jobs, over "
             "a connection that is not encrypted. If that is what you want, give a token of 16 characters or more."
         )
     try:

@@ -1,6 +1,6 @@
 """Search names as they are typed: exact, prefix, word, substring, then similar spelling.
 
-Text is compared without case and accents. Matches come by tier, then by how many facts a name has. Names of similar
+Text is compared without case and accents. Matches are sorted by tier, then by number of facts. Names of similar
 spelling share byte trigrams of their words with the query; the inverted index for that is built on first use.
 """
 
@@ -23,7 +23,7 @@ LEAST_OVERLAP = 0.5
 """Share of the query's trigrams below which a name is not similar."""
 MOST_SIMILAR = 50
 KEPT_QUERIES, KEPT_MATCHES = 256, 4_000_000
-"""Upper bounds on the cached queries, and on their matches in all."""
+"""Upper bounds on the number of cached queries, and on the total number of their matches."""
 WORD_BREAKS = r"[\s_\-/#:.,()'\"|]"
 
 
@@ -33,7 +33,7 @@ class Page(NamedTuple):
     ids: np.ndarray  # int32 [M]
     total: int
     similar: bool
-    """These are similar spellings: nothing contains the text."""
+    """Whether these are similar spellings because no name contains the text."""
 
 
 def folded(text: str) -> str:
@@ -59,7 +59,7 @@ class SearchIndex:
         self._kept_matches = 0
 
     def search(self, query: str, *, offset: int = 0, limit: int = 20) -> Page:
-        """Matches number `offset` to `offset + limit`; an empty query lists everything, most facts first."""
+        """Matches `offset` to `offset + limit`; an empty query lists everything, most facts first."""
         wanted = folded(query.strip()[:LONGEST_QUERY])
         with self._guard:
             kept = self._kept.get(wanted)
@@ -133,7 +133,7 @@ def _tiers(texts: pl.Series, wanted: str) -> np.ndarray:
 
 
 class _Trigrams:
-    """Which texts hold which byte trigrams: keys sorted, the text of each beside it."""
+    """An inverted index of byte trigrams: sorted keys, and the text of each."""
 
     def __init__(self, texts: pl.Series) -> None:
         padded = _padded(texts)
@@ -157,7 +157,7 @@ class _Trigrams:
 
 
 def _padded(texts: pl.Series) -> pl.Series:
-    """Two spaces before every word and one after the last, so that beginnings of words weigh more."""
+    """Add two spaces before every word and one after the last, so that beginnings of words have more weight."""
     return "  " + texts.str.replace_all(WORD_BREAKS, "  ") + " "
 
 

@@ -1,4 +1,4 @@
-"""Graphs on the server: read once, each with the models that can answer for it and the decisions about it."""
+"""Graphs on the server: each is read once, and has its available models and the decisions about it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ log = logging.getLogger("anykg.web")
 SHOWN_RELATIONS = 1000
 EXAMPLES, MOST_TRIED = 2, 16
 SEVERAL = 1.5
-"""Facts per entity from which a relation usually has several answers."""
+"""Above this number of facts per entity, a relation usually has several answers."""
 
 
 @dataclass
@@ -64,7 +64,7 @@ class Served:
         return self.graph.derive(relation_index)
 
     def use(self, name: str) -> None:
-        """Answer with another of the models."""
+        """Switch to another of the models."""
         if name not in self.models:
             raise UnknownName("model", name, list(self.models))
         with self.guard:
@@ -73,14 +73,14 @@ class Served:
 
     @property
     def model_digest(self) -> str:
-        """A hash of the present model, for decisions."""
+        """A hash of the current model, for decisions."""
         if self._digest[0] is not self.model:
             self._digest = (self.model, digest_of(self.model))
         return self._digest[1]
 
     @property
     def model_source(self) -> str:
-        """Where the present model is loaded from."""
+        """Where the current model is loaded from."""
         return self.models[self.model_name]
 
     def entity(self, name: str) -> int:
@@ -122,7 +122,7 @@ class Collection:
     """The graphs of a server, by id."""
 
     def __init__(self, data: Path, *, model: str | None = None, decisions: Path | None = None) -> None:
-        """`data` is a folder for what belongs to graphs without a folder of their own."""
+        """`data` is a folder for the files of graphs without their own folder."""
         self.data, self._decisions = data, decisions
         self._model_name = model or DEFAULT_MODEL
         self._model_is_given = model is not None
@@ -133,7 +133,7 @@ class Collection:
     def add(
         self, source: str, *, name: str | None = None, graph: KnowledgeGraph | None = None, **reading: Any
     ) -> Served:
-        """Read a graph and serve it; one that is served already is returned as it is."""
+        """Read a graph and serve it; a graph that is already served is returned unchanged."""
         if len(self._graphs) >= MOST_GRAPHS:
             raise InputError(f"At most {MOST_GRAPHS} graphs can be open at once; restart the server with fewer.")
         located = locate(source)
@@ -168,7 +168,7 @@ class Collection:
         return served
 
     def use(self, served: Served, name: str) -> None:
-        """Answer with another of a graph's models, also after a restart."""
+        """Switch to another of a graph's models, persistently across restarts."""
         served.use(name)
         if len(served.models) > 1:
             write_json(self.fitted_folder(served.graph.digest) / CHOICE_FILE, {"model": name})
@@ -212,7 +212,7 @@ class Collection:
         return sorted(folders, key=lambda path: (len(path.name), path.name))  # fitted-10 comes after fitted-9
 
     def _decisions_of(self, path: str, title: str) -> Path:
-        """Beside the graph's file; for datasets and uploads, in the data folder."""
+        """Next to the graph's file; for datasets and uploads, in the data folder."""
         file = Path(path)
         inside = self.data in file.parents or "site-packages" in file.parts or file.parent.name == "embedded"
         if file.is_file() and not inside:
@@ -224,8 +224,8 @@ class Collection:
 def examples(graph: KnowledgeGraph) -> list[dict[str, Any]]:
     """Questions to start with, about frequent relations and entities that are neither hubs nor leaves.
 
-    Open questions where several answers are usual, so that one may be missing; then known facts where one answer is
-    usual, to be asked for with the fact hidden. For `graph.derive`.
+    First open questions with usually several answers, so that one may be missing; then known facts with usually one
+    answer, to be hidden and predicted. For `graph.derive`.
     """
     counts = np.bincount(graph.triplets[:, 1], minlength=graph.num_relations)
     degree = graph.derive(degrees)

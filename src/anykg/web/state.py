@@ -46,7 +46,7 @@ class State:
         self.computing.close()
 
     def _job_done(self, job: Job) -> None:
-        """Use a model once it is fitted."""
+        """Switch to a model once it is fitted."""
         if job.order.kind != "fit":
             return
         folder = Path(job.order.settings["out"])
@@ -57,12 +57,12 @@ class State:
                 self.jobs.start(self.order(served, "check", {"task": "node", "seed": 0}))
 
     def order(self, served: Served, kind: Kind, settings: dict[str, Any]) -> Order:
-        """The order of a job about a graph with its present model."""
+        """The order of a job about a graph with its current model."""
         snapshot = save_snapshot(served.graph, self.snapshots)
         return Order(kind, served.id, served.name, str(snapshot), served.graph.digest, served.model_source, settings)
 
     def warm_up(self, checked_facts: int) -> None:
-        """Ask one question of every graph, which loads the kernels; then check graphs without probabilities."""
+        """Answer one question about every graph to load the kernels, then check graphs without probabilities."""
         for served in self.collection:
             for example in served.graph.derive(served_examples)[:1]:
                 question = tuple(part and part["name"] for part in example.values())
@@ -74,7 +74,7 @@ class State:
                     self.jobs.start(self.order(served, "check", {"task": "node", "seed": 0}))
 
     def newest_check(self, served: Served) -> Job | None:
-        """The newest check of a graph with its present model."""
+        """The newest check of a graph with its current model."""
         for job in self.jobs.list(served.graph.digest):
             order = job.order
             done = order.kind == "check" and job.state == "done" and order.model == served.model_source

@@ -1,7 +1,7 @@
 """The tools that `anykg mcp` offers to assistants: small and read-only.
 
-Every answer has its probability, whether it is in the graph already, and how far the check trusts its relation. The
-check is started with the server; answers wait for it.
+Every answer has its probability, whether it is already in the graph, and the hit rate of the check for its relation.
+The check starts with the server, and answers wait for it.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ SHOWN_RELATIONS = 60
 SMALL_FACTS = 20_000
 """Graphs up to this size can be completed as a whole."""
 CHECKED, CHECKED_OF_MANY = 300, 100
-"""Facts that the check hides, in small and in large graphs: clients give up after a minute."""
+"""Number of facts that the check hides, in small and in large graphs, because clients time out after a minute."""
 INSTRUCTIONS = (
     "Look up entities with find_entity before using their names. predict takes two of head, relation and tail. "
-    "Probabilities come from a check on hidden facts of this graph; `trust` says how often the first answer was right "
+    "Probabilities come from a check on hidden facts of this graph; `trust` is how often the first answer was right "
     "for that relation. in_graph marks facts that are known already. Predictions are no facts: say so."
 )
 
@@ -60,7 +60,7 @@ class Toolbox:
         except InputError as error:
             raise ToolError(str(error)) from error
         except TooLong as error:
-            raise ToolError("This took too long and was given up; ask for less.") from error
+            raise ToolError("This took too long and was cancelled; ask for less.") from error
         except Busy as error:
             raise ToolError("Too many calls are waiting; try again.") from error
         return json.dumps(found, ensure_ascii=False)
@@ -101,7 +101,7 @@ class Toolbox:
         }
 
     def find(self, text: str, kind: str, limit: int) -> dict[str, Any]:
-        """Names that contain a text, or are spelled alike."""
+        """Names that contain a text, or are spelled similarly."""
         served = self.served
         index = served.relations if kind == "relation" else served.entities
         vocabulary = served.graph.relations if kind == "relation" else served.graph.entities
@@ -160,7 +160,9 @@ class Toolbox:
             "none_of_these": ranked["summary"].get("none_of_these"),
             "known_left_out": ranked["summary"].get("known_left_out", 0),
             "trust": self._trust(question[1]),
-            "note": None if calibrated else "No probabilities for this kind of question; scores only rank.",
+            "note": None
+            if calibrated
+            else "There are no probabilities for this kind of question; scores only rank the answers.",
         }
 
     def score(self, head: str, relation: str, tail: str) -> dict[str, Any]:
@@ -240,12 +242,12 @@ class Toolbox:
         return judged | {"score": _round(row["score"])} if "score" in row else judged
 
     def _trust(self, relation: str | None, *, short: bool = False) -> Any:
-        """How often the first answer was right for a relation, and from how many hidden facts that is known."""
+        """How often the first answer was right for a relation, and the number of hidden facts."""
         if relation is None or self.report is None:
             return None
         trust = asking.trust(self.report, self.served.graph, relation)
         if trust is None:
-            return None if short else "The check hid no fact of this relation."
+            return None if short else "The check hid no facts of this relation."
         return _round(trust["first"]) if short else trust["sentence"]
 
 
@@ -279,7 +281,7 @@ def mcp_server(box: Toolbox) -> MCPServer[Any]:
         kind: Literal["entity", "relation"] = "entity",
         limit: Annotated[int, Field(ge=1, le=50)] = 10,
     ) -> str:
-        """Names that contain a text, or are spelled alike."""
+        """Names that contain a text, or are spelled similarly."""
         return await box.run(lambda: box.find(text, kind, limit))
 
     @tool(annotations=reads, structured_output=False)
@@ -312,14 +314,14 @@ def mcp_server(box: Toolbox) -> MCPServer[Any]:
 
     @tool(annotations=reads, structured_output=False)
     async def check() -> str:
-        """Hide known facts and ask for them: how far to trust predictions, by relation. Takes up to a minute."""
+        """Hide known facts and predict them: how far to trust predictions, by relation. Takes up to a minute."""
         return await box.run(box.check, computes=True)
 
     @tool(annotations=reads, structured_output=False)
     async def complete(
         relation: Name | None = None, head: Name | None = None, count: Annotated[int, Field(ge=1, le=200)] = 20
     ) -> str:
-        """The most plausible facts that are missing; large graphs need a relation or a head."""
+        """The most plausible missing facts; large graphs need a relation or a head."""
         return await box.run(lambda: box.complete(relation, head, count), computes=True)
 
     return server

@@ -1,4 +1,4 @@
-"""Uploaded graph files: stored under a safe name, read by the usual readers, described before they are used."""
+"""Uploaded graph files: stored under a safe name, read like other files, and described before they are used."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from anykg.io.read import ReadReport
 
 KEPT = 4
-"""Upper bound on files that are described but not used yet."""
+"""Maximum number of files that are described but not yet used."""
 GROWTH = 12
-"""How many times the upload limit a file may take after decompression."""
+"""Ratio of the size limit after decompression to the upload limit."""
 ROW_BYTES = 16
 """Minimum bytes of a row of a table."""
 CHUNK = 1 << 20
@@ -91,10 +91,10 @@ class Uploads:
         with self._guard:
             if name in self._kept:
                 return self._kept.pop(name)
-        raise UnknownName("upload (they are forgotten after some time; send the file again)", name)
+        raise UnknownName("upload (uploads expire after some time; send the file again)", name)
 
     def _copy(self, file: IO[bytes], name: str) -> Path:
-        """Store the content under its digest, so that the same file sent again is the same graph."""
+        """Store the content under its digest, so that uploading the same file again gives the same graph."""
         self.folder.mkdir(parents=True, exist_ok=True)
         digest, size = blake2b(digest_size=8), 0
         temporary = self.folder / f"arriving-{threading.get_ident()}"

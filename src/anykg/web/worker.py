@@ -1,7 +1,7 @@
 """The process of one job: read the graph, call the public function, write the result.
 
 It reports on standard output, one JSON object per line: {"done": 3, "total": 10}, {"note": "..."} or {"error": "..."}.
-SIGINT stops it; so does the end of its standard input, when the server is gone.
+SIGINT stops it, and so does the end of its standard input, when the server has exited.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Reporter:
             self.say(done=done, total=total)
 
     def say(self, **message: Any) -> None:
-        """Report anything."""
+        """Report a JSON object."""
         print(json.dumps(message), file=self._out, flush=True)
 
 
@@ -76,7 +76,7 @@ def _run(folder: Path, report: Reporter) -> None:
 
 
 def _end_with_server() -> None:
-    """Interrupt this process once the server has gone, and end it if that does not help."""
+    """Interrupt this process once the server has exited, and end it if that does not help."""
     with suppress(OSError, ValueError):
         while os.read(0, 1 << 16):  # not sys.stdin, whose lock would be held at exit
             pass

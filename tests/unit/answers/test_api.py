@@ -158,7 +158,7 @@ def test_batches_forgive_unknown_names(tmp_path: Path) -> None:
     assert {row["query"] for row in answers} == {1, 4}
     assert [(part.query, part.line) for part in answers.skipped] == [(2, 3), (3, 4)]
     assert "line 3: There is no entity named 'nobody'" in str(answers.skipped[0])
-    assert "2 of 4 questions could not be asked" in answers.warnings[0]
+    assert "2 of 4 questions could not be answered" in answers.warnings[0]
     assert answers.to_dict()["summary"]["skipped"][1]["question"] == "(1, knows, 2)"
     with pytest.raises(UnknownName, match=r"line 3: .*nobody"):
         anykg.predict(ROWS, questions=path, strict=True, model=RandomScorer())

@@ -94,7 +94,7 @@ def test_what_nothing_is_left_to_judge_by_is_not_listed() -> None:
     found = audit(graph, epochs=1, folds=2, max_plausibility=1, count=len(graph))
     assert (found.alone, found.considered) == (1, len(graph) - 1)
     assert "newcomer" not in found.to_polars()["tail"].to_list()
-    assert found.sentence.endswith("1 more is the only fact of an entity, so there is nothing to judge it by.")
+    assert found.sentence.endswith("1 more is the only fact of an entity, so it cannot be judged.")
 
 
 def test_nothing_is_expected_to_be_joined_to_itself() -> None:
@@ -135,7 +135,7 @@ def reason_of(graph: KnowledgeGraph, fact: str, ranks: tuple[int, int] = (1, 1))
 def test_what_a_rule_supports_is_not_called_unsupported() -> None:
     graph = named(*(f"a{i} near b{i}" for i in range(8)), *(f"b{i} close_to a{i}" for i in range(6)), "odd out one")
     supported = reason_of(graph, "a0 near b0")
-    assert supported.startswith("no single reason against it was found, and a rule supports it: b0 close_to a0")
+    assert supported.startswith("no specific contradiction was found, and a rule supports it: b0 close_to a0")
     assert supported.endswith("(5 of 6 such pairs agree)"), "without the fact itself"
     assert reason_of(graph, "odd out one") == "little else in the graph supports it"
     few = named(*(f"a{i} near b{i}" for i in range(8)), *(f"b{i} close_to a{i}" for i in range(3)))
@@ -145,8 +145,8 @@ def test_what_a_rule_supports_is_not_called_unsupported() -> None:
 def test_a_fact_whose_inverse_is_known_says_so() -> None:
     facts = [line for i in range(20) for line in (f"work{i} shown_at show{i % 4}", f"show{i % 4} includes work{i}")]
     reason = reason_of(named(*facts), "work3 shown_at show3")
-    assert reason.endswith("; (show3, includes, work3) is known and says the same")
-    assert "says the same" not in reason_of(named(*facts, "work3 shown_at show1"), "work3 shown_at show1")
+    assert reason.endswith("; (show3, includes, work3) is known and states the same")
+    assert "states the same" not in reason_of(named(*facts, "work3 shown_at show1"), "work3 shown_at show1")
 
 
 def cited(wrong: bool) -> tuple[KnowledgeGraph, np.ndarray, np.ndarray]:
@@ -189,7 +189,7 @@ def test_reasons_are_grammatical_for_any_name() -> None:
     lines = [line for i in range(30) for line in (f"album{i} by band{i}", f"band{i} in town{i % 3}")]
     graph = named(*lines, *(f"album{i} year y{i % 5}" for i in range(30)), "band3 by album3", "album5 by band6")
     assert reason_of(graph, "band3 by album3") == (
-        "the opposite is known too, and in 30 of 32 facts 'by' goes one way; band3 has kind 'head of in', and 97% of "
+        "the inverse is known too, and in 30 of 32 facts 'by' goes one way; band3 has kind 'head of in', and 97% of "
         "the heads have kind 'head of by'; album3 has kind 'head of by', and 97% of the tails have kind 'head of in'"
     )
     assert "30 of 31 heads of 'by' have one tail, but album5 also has band5" in reason_of(graph, "album5 by band6")

@@ -106,7 +106,7 @@ def test_an_oracle_is_found_out() -> None:
     fewer = replace(chance, model="fitted", per_fact=chance.per_fact[1:], questions=chance.questions.filter(others))
     apart = compare([fewer, replace(report, model="oracle")])
     assert apart.differences["fitted"].low > 0
-    assert any("asked for different facts" in warning for warning in apart.warnings)
+    assert any("tested on different facts" in warning for warning in apart.warnings)
 
 
 def test_parts_add_up() -> None:
@@ -272,7 +272,7 @@ def test_a_graph_is_not_checked_twice(task: Target, monkeypatch: pytest.MonkeyPa
         new = pl.DataFrame([("someone new", "r1", "e3")], schema=facts.columns, orient="row")
         grown = KnowledgeGraph.from_polars(pl.concat([new, facts[::-1]]))  # other ids
         found = check(grown, model="popularity", task=task, facts=20)
-        assert any("an earlier check of this graph, which differed by 2 facts" in text for text in found.warnings)
+        assert any("an earlier version of this graph, in which 2 facts differ" in text for text in found.warnings)
         names = ["head", "relation", "tail"]
         left = first.questions.filter(pl.concat_str(names, separator="|") != "|".join(hidden[n] for n in names))
         assert found.questions.equals(left)

@@ -90,7 +90,7 @@ def test_components_are_fitted_side_by_side(cluster: Cluster, tmp_path: Path) ->
     made = fit(graph, minutes=0.2, model="popularity", cluster=cluster, out=tmp_path, tell=messages.append)
     assert {"rules", "complex"} <= {row["component"] for row in made.config.table}
     assert any("on 2 workers" in text for text in messages)
-    assert any(text.startswith("complex: ") and "passes" in text for text in messages), "a worker's words arrive"
+    assert any(text.startswith("complex: ") and "epochs" in text for text in messages), "a worker's words arrive"
     again = load_model(tmp_path)
     answers = predict(graph, head="Malta", relation="in subregion", model=again, known=True, k=1).to_list()
     assert answers[0]["tail"] == "Southern Europe"

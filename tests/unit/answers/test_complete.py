@@ -202,7 +202,7 @@ def test_stopped_while_asking_from_the_other_end(tmp_path: Path, monkeypatch: py
         raise KeyboardInterrupt
 
     monkeypatch.setattr(module, "other_end", stop)
-    with pytest.raises(Interrupted, match="while asking from the other end; run it again to resume"):
+    with pytest.raises(Interrupted, match="while scoring from the other end; run it again to resume"):
         complete(rest, **how)  # type: ignore[arg-type]
     monkeypatch.setattr(module, "other_end", real)
     estimates: list[module.Estimate] = []

@@ -100,7 +100,7 @@ def test_probabilities_that_another_version_stored_are_made_again(made: tuple[Mi
     with pytest.raises(InputError, match="fitted to another graph"):
         anykg.predict(random_graph(30, 3, 200), head="e0", relation="r0", calibrated=True, model=mixture)
     assert "probability" not in anykg.score(random_graph(30, 3, 200), [("e0", "r0", "e1")], model=mixture).to_polars()
-    with pytest.raises(InputError, match="fit it again"):
+    with pytest.raises(InputError, match="fit the model again"):
         anykg.predict(GRAPH.subset(np.arange(len(GRAPH)) > 0), **question, model=old)
 
 
@@ -137,7 +137,7 @@ def test_what_was_learnt_on_the_whole_graph_is_asked_of_it(
 
 def test_facts_that_it_was_fitted_to_are_marked(made: tuple[Mixture, Path]) -> None:
     fact = next(iter(GRAPH.to_polars().rows()))
-    assert "partly prove themselves" in anykg.score(GRAPH, [fact], model=made[0]).warnings[0]
+    assert "partly support themselves" in anykg.score(GRAPH, [fact], model=made[0]).warnings[0]
     assert not anykg.score(GRAPH, [fact], model=foundation()).warnings
 
 

@@ -119,7 +119,7 @@ def test_all_commands_refuse_the_same_shares(asked: KnowledgeGraph, share: float
 
 
 def test_candidates_are_refused_for_a_whole_fact(asked: KnowledgeGraph) -> None:
-    with pytest.raises(SettingError, match="candidates: limits the answers to a question"):
+    with pytest.raises(SettingError, match="candidates: only applies to questions"):
         anykg.predict(asked, head="p3", relation="lies_in", tail="w3", candidates=["w3"])
 
 

@@ -46,7 +46,7 @@ def test_names_the_graph_does_not_have_are_left_out() -> None:
     person = "person 4"
     known = (person, DEPARTMENT_OF, "Finance")
     assert len(find_negatives(GRAPH, [known, ("nobody", DEPARTMENT_OF, "Finance")])) == 1
-    with pytest.raises(DataError, match="names of none"):
+    with pytest.raises(DataError, match="has names of the graph"):
         find_negatives(GRAPH, [("nobody", DEPARTMENT_OF, "Finance")])
 
 

@@ -339,7 +339,7 @@ def test_a_search_for_near_names_that_was_limited_is_said(monkeypatch: pytest.Mo
     vocabulary = Vocabulary("entity", ["http://a.example/Marie_Curie", "http://a.example/Paul"])
     with pytest.raises(UnknownName, match=r"Did you mean 'http://a.example/Marie_Curie'\?$"):
         vocabulary.index("Marie Curie")
-    with pytest.raises(UnknownName, match="Of 2 names, only those that contain it or begin like it were searched"):
+    with pytest.raises(UnknownName, match="Of 2 names, only those that contain it or share its prefix were searched"):
         vocabulary.index("Pierre Curie")
 
 

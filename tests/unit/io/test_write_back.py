@@ -60,7 +60,7 @@ def test_rdf12_reifies_and_asserts_only_what_was_accepted(tmp_path: Path, accept
 def test_quickstatements(tmp_path: Path) -> None:
     assert write(tmp_path / "new.qs") == ["Q42\tP69\tQ5\tS887\tQ11660\tS813\t+2026-01-02T00:00:00Z/11"]
     written = write_back(ANSWERS, tmp_path / "new.qs", origin=ORIGIN, dry_run=True)
-    assert (written.rows, written.skipped) == (1, {"rows that are not of Wikidata": 2})
+    assert (written.rows, written.skipped) == (1, {"rows with names that are not from Wikidata": 2})
 
 
 def test_kgx_edges_are_read_back(tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_sssom_takes_mappings_only(tmp_path: Path) -> None:
     lines = write(tmp_path / "new.sssom.tsv")
     assert "#  MONDO: http://purl.obolibrary.org/obo/MONDO_" in lines
     assert lines[-1].startswith(f"{WD}Q42\tskos:exactMatch\tMONDO:0000001\tsemapv:UnspecifiedMatching\t1.0\ttester")
-    with pytest.raises(DataError, match=r"nothing to write as sssom .1 rows whose relation is no mapping"):
+    with pytest.raises(DataError, match=r"nothing to write as sssom .1 rows whose relation is not a mapping"):
         write_back(ANSWERS[:1], tmp_path / "none.sssom.tsv")
 
 
@@ -109,5 +109,5 @@ def test_what_is_wrong_is_said(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="found postgresql") as caught:
         write_back(ANSWERS, "postgresql://me:hidden@localhost/kg")
     assert "hidden" not in str(caught.value)
-    with pytest.raises(ConfigError, match="a column decision"):
+    with pytest.raises(ConfigError, match="a column `decision`"):
         write_back(ANSWERS, tmp_path / "new.nq", origin=Origin(accepted=True))

@@ -37,13 +37,14 @@ from anykg.seeds import generator, torch_generator
 SCORES_AT_ONCE = 1 << 22
 NO_BETTER = -1
 TRIES = 50
-"""Draws of another entity before a fact is left unchanged."""
+"""Attempts to draw another entity before a fact is left unchanged."""
 FULL_SOFTMAX, SAMPLE = 8_000, 1_000
-"""Entities up to which ComplEx's softmax is over all, and how many are drawn beyond: a pass is three times as fast."""
+"""Up to the first number of entities, ComplEx's softmax is over all of them; beyond, over a sample of the second size,
+which makes an epoch three times as fast."""
 WALKS = 100
 """Upper bound on the facts of an entity that are followed to find how two entities are connected."""
 GROUPS, JUDGES = 5, 3
-"""Groups of folds that are judged together, and networks that judge one; their log-odds are averaged."""
+"""Number of groups of folds that are judged together, and of networks per group, whose log-odds are averaged."""
 TRUE_TO_FALSE = 3
 """Maximum number of true facts per corrupted fact in the training data."""
 STEPS = 3
@@ -55,11 +56,11 @@ class Effort(NamedTuple):
 
     complex_seconds: float | None
     rules_seconds: float | None
-    """None for a fixed number of passes and rounds: the result then depends on the seed alone."""
+    """None for a fixed number of epochs and rounds; the result then depends only on the seed."""
     negatives: int
     """Facts of the fold that are also corrupted, twice each, as training data."""
     epochs: int = 1000
-    """Passes of ComplEx, at most."""
+    """Maximum number of epochs of ComplEx."""
 
     @property
     def milliseconds(self) -> int:
@@ -69,7 +70,7 @@ class Effort(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Plausibility:
-    """The facts of a graph [E] and how well the rest predicts them."""
+    """The facts of a graph [E] and how well the remaining facts predict them."""
 
     log_odds: np.ndarray  # float32 [E] that a fact is right
     ranks: np.ndarray  # float32 [E, 2] of the tail and of the head among all entities, by ComplEx
@@ -120,8 +121,8 @@ def plausibility(
 ) -> Plausibility:
     """Judge every fact of a graph by the others, hiding the facts in `folds` parts.
 
-    Finished folds are cached until all are done, and then what was found. It serves later calls with as much effort or
-    less, unless `again`, whoever asks: the command line, Python, or a job of the web page.
+    Finished folds are cached until all are done, then the result. It serves later calls with as much effort or less,
+    whoever makes them (the command line, Python, or a job of the web page), unless `again`.
     """
     steps = folds * STEPS + 1
     subject, common = Subject(graph), _Folds(folds, effort, seed)
@@ -157,14 +158,14 @@ def is_kept(graph: KnowledgeGraph, *, folds: int, effort: Effort, seed: int = 0)
 
 
 def _kept(graph: KnowledgeGraph, common: _Folds) -> Store:
-    """What was found, by the milliseconds that a fold was given; 0 for a fixed number of passes."""
+    """The cached results by time limit per fold in milliseconds; 0 for a fixed number of passes."""
     folds, effort, seed = common
     passes = effort.epochs if effort.complex_seconds is None else None
     return Store("audited", graph.digest, folds, effort.negatives, passes, seed)
 
 
 def _found_before(kept: Store, effort: Effort) -> Arrays | None:
-    """What was found with the most effort, if that is at least as much."""
+    """The cached result of the largest effort, if it is at least as large."""
     most = max(kept.indices(), default=-1)
     return kept.load(most) if most >= effort.milliseconds else None
 
@@ -179,9 +180,9 @@ def fold_part(subject: Subject, common: _Folds, number: int) -> Arrays:
 
 
 def hiding_order(graph: KnowledgeGraph, seed: int) -> np.ndarray:
-    """The facts [E] in random order, but those between the same two entities next to each other.
+    """The facts [E] in random order, with those between the same two entities next to each other.
 
-    If every tenth is hidden, no fact is hidden together with its inverse or duplicate, which would speak for it.
+    If every tenth is hidden, no fact is hidden together with its inverse or duplicate, which supports it.
     """
     ends = np.sort(graph.triplets[:, [HEAD, TAIL]], axis=1)
     _, pairs = np.unique(ends, axis=0, return_inverse=True)
@@ -334,8 +335,8 @@ def _expected(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The ranks of the tails of known facts [F] among all entities, and the best unknown ones, NO_BETTER if none is.
 
-    Expected is only what is a tail of the relation elsewhere: other entities may score higher, but are no reason. Nor
-    is the head itself, unless the relation joins some entity to itself.
+    Only tails that the relation has elsewhere are expected: other entities may score higher, but are not a reason.
+    Neither is the head itself, unless the relation links some entity to itself.
     """
     ranks, best = np.empty(len(facts), np.float32), np.empty(len(facts), np.int64)
     tails, loops = graph.derive(_tails_of_relations), graph.derive(relations_with_loops)
@@ -365,19 +366,19 @@ def _tails_of_relations(graph: KnowledgeGraph) -> Callable[[int], Tensor]:
 
 
 def _blocks(rows: np.ndarray, width: int) -> list[Tensor]:
-    """Rows some at a time, as many as can be compared with `width` others each."""
+    """Batches of rows, as large as possible for comparisons with `width` others each."""
     step = max(1, SCORES_AT_ONCE // width)
     return [torch.from_numpy(rows[first : first + step]) for first in range(0, len(rows), step)]
 
 
 def _better(others: Tensor, own: Tensor) -> np.ndarray:
-    """How many of the others [A, C] score higher than own [A, 1]; ties count half."""
+    """The number of others [A, C] that score higher than own [A, 1]; ties count half."""
     higher: np.ndarray = ((others > own).sum(1) + 0.5 * (others == own).sum(1)).numpy()
     return higher
 
 
 def _chunks(facts: np.ndarray, width: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]:
-    """Facts by query, some at a time: their rows, the heads and relations of the queries, and the query of each."""
+    """Batches of facts grouped by query: their rows, the heads and relations of the queries, and the query of each."""
     pairs, query = np.unique(facts[:, [RELATION, HEAD]], axis=0, return_inverse=True)
     query = query.reshape(-1)
     order = np.argsort(query, kind="stable")
@@ -406,7 +407,7 @@ def _relation_score(model: LinkPredictor, encoded: Any, facts: np.ndarray) -> np
 
 
 def _judged(graph: KnowledgeGraph, folds: list[_Fold], seed: int) -> np.ndarray:
-    """Log-odds [E]: every fold by networks trained on others."""
+    """Log-odds [E], with every fold judged by networks that were trained on other folds."""
     log_odds = np.zeros(len(graph), np.float32)
     groups = min(GROUPS, len(folds))
     for group in range(groups):

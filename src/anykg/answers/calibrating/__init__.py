@@ -1,1 +1,1 @@
-"""Probabilities of answers: learnt from hidden facts, corrected for facts that are missing, kept in the cache."""
+"""Probabilities of answers: learnt from hidden facts, corrected for missing facts, and cached."""

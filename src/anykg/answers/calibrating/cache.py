@@ -1,4 +1,4 @@
-"""Cache calibrations by graph, model, task and budget; those of similar graphs are used too."""
+"""Cache calibrations by graph, model, task and budget; those of similar graphs are reused."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from anykg.models.base import LinkPredictor
 from anykg.models.store import digest_of
 
 SIMILAR = 0.05
-"""A graph that differs by at most this share of its facts uses the calibration of its earlier version."""
+"""A graph in which at most this share of the facts differ reuses the calibration of its earlier version."""
 
 
 def path_of(graph: KnowledgeGraph, model: LinkPredictor, task: str, budget: int | None = None) -> Path:
@@ -34,7 +34,7 @@ class Kept(NamedTuple):
 
     calibration: Calibration
     differing: int = 0
-    """Facts in which the graph differs from the one it was made for, which is an earlier version of it."""
+    """Number of facts in which the graph differs from the earlier version that it was made for."""
 
     @property
     def note(self) -> str | None:
@@ -48,7 +48,7 @@ class Kept(NamedTuple):
 
 
 def kept(graph: KnowledgeGraph, model: LinkPredictor, task: Target, budget: int | None = None) -> Kept | None:
-    """The calibration of a model on this graph, or on the most similar graph that differs by few facts."""
+    """The calibration of a model on this graph, or on the most similar graph with few different facts."""
     path = path_of(graph, model, task, budget)
     exact = load(path)
     if exact is not None:

@@ -1,22 +1,23 @@
-"""Scores as probabilities, by relation and direction, learnt from the best answers about hidden facts.
+"""Calibrate scores to probabilities, by relation and direction, from the best answers to questions about hidden facts.
 
-The probability of an answer is that it is true, if the question has a true answer that the graph does not know; other
-missing answers count as true too. Questions about hidden facts have such an answer, but only the hidden facts are known
-to be true: of the missing true answers to a question, the hidden ones are a share that follows from how many facts are
-hidden, how many are missing from the graph (`missing.missing_share`) and how many answers are known. So the hidden
-facts among the best answers are explained as (probability of being true) x (chance of being hidden if true).
+The probability of an answer is that it is true, given that the question has a true answer that the graph does not know;
+other missing answers count as true as well. Questions about hidden facts have such an answer, but only the hidden facts
+are known to be true. Their share of the missing true answers to a question follows from the number of hidden facts, the
+number of facts missing from the graph (`missing.missing_share`) and the number of known answers. The likelihood of a
+hidden fact among the best answers is therefore (probability of being true) x (chance of being hidden if true).
 
-The probability of being true is a logistic regression on what a list of answers shows (`features`): the softmax of the
-score among all candidates, for each answer that is expected to be missing; the gap to the next answer; and the distance
-to the first. Every relation and direction adds an effect of its own, one for all answers and one for the first, shrunk
-towards zero as far as answers of folds left out suggest.
+The probability of being true is a logistic regression on features of a list of answers (`features`): the softmax of the
+score among all candidates, per expected missing answer; the gap to the next answer; and the distance to the first.
+Every relation and direction adds two random effects, one for all answers and one for the first, with a shrinkage chosen
+by cross-validation.
 
-Whether a list holds a missing answer at all (`present`) is learnt from the same lists: as they are, and with the right
-answers struck out, as if these were not in the graph.
+Whether a list contains a missing answer at all (`present`) is learnt from the same lists: as they are, and with the
+right answers removed, as if these were not in the graph.
 
-A calibration holds for one model on one graph, read within one budget of facts. Those of plain models are kept in the
-user's cache under the digests of both and the budget, with a sketch of the graph (`anykg.graph.versions`); a model made
-by `fit` brings its own. A graph that changed by a few per cent of its facts uses that of its earlier version.
+A calibration is valid for one model on one graph, read within one budget of facts. Calibrations of plain models are
+kept in the user's cache under the digests of both and the budget, with a sketch of the graph
+(`anykg.graph.versions`); a model made by `fit` has its own. A graph in which a few per cent of the facts changed reuses
+the calibration of its earlier version.
 """
 
 from __future__ import annotations
@@ -34,24 +35,25 @@ from anykg.graph.graph import HEAD, RELATION
 from anykg.seeds import generator
 
 VERSION = 2
-"""Of the stored form. Increase it whenever stored calibrations would give other probabilities; those are made again."""
+"""Version of the stored form. Increase it whenever stored calibrations would give other probabilities; they are then
+recomputed."""
 BINS = 15
 FOLDS = 4
 STRENGTHS = (0.3, 1.0, 3.0, 10.0)
-"""Shrinkages of the effects of relations that are tried."""
+"""Candidate values for the shrinkage of the effects of relations."""
 RIDGE = 0.05
 FARTHEST = 8.0
-"""Gaps between scores are cut off here."""
+"""Gaps between scores are clipped at this value."""
 LEAST, MOST_ODDS = 1e-4, 4.0
-"""Chances of a missing answer are kept away from 0 and 1, and what a list adds to their log-odds is cut off."""
+"""Bounds that keep the prior of a missing answer away from 0 and 1, and that clip what a list adds to its log-odds."""
 PRIOR = 2.0
-"""Answers' worth of doubt: half of them right, half wrong."""
+"""Pseudo-counts of answers, half of them right and half wrong."""
 TOTAL = 4
 """The column of `list_features` with the sum over all candidates."""
 
 
 class Evidence(NamedTuple):
-    """What probabilities are made of, for A answers."""
+    """The inputs of the calibration, for A answers."""
 
     questions: np.ndarray  # int64 [A], equal for the answers to one question
     groups: np.ndarray  # int64 [A], the relation asked about, + R if heads are asked for; -1 if relations are
@@ -68,16 +70,16 @@ class Evidence(NamedTuple):
 
 @dataclass(frozen=True)
 class Group:
-    """How first answers about one relation, asked from one end, compare with what was stated, on folds left out."""
+    """How first answers about one relation and direction compare with their stated probabilities, on held-out folds."""
 
     relation: str
     asked: str
-    """What was asked for: head, tail or relation."""
+    """What was predicted: head, tail or relation."""
     questions: int
     stated: float
     """Mean probability of the first answer."""
     right: float
-    """Share of first answers that were right: hidden facts, and as many other missing facts as are expected."""
+    """Share of first answers that were right: hidden facts, plus the expected number of other missing facts."""
 
     @property
     def error(self) -> float:
@@ -91,19 +93,20 @@ class Calibration:
 
     coefficients: tuple[float, ...]
     effects: Mapping[str, tuple[float, ...]]
-    """By relation: what is added for tails, for first answers among tails, and the same for heads."""
+    """Effects by relation: for tails, for first answers among tails, and the same for heads."""
     answers: int
-    """Answers it was fitted to."""
+    """Number of answers that it was fitted to."""
     error: float | None
-    """Expected calibration error on folds left out."""
+    """Expected calibration error on held-out folds."""
     groups: tuple[Group, ...] = ()
     """By relation and direction, most questions first."""
     curve: tuple[tuple[float, ...], tuple[float, ...]] = ((0.0,), (0.5,))
-    """Scores and probabilities, both rising: for an answer of which only the score is known."""
+    """Scores and probabilities, both increasing: for an answer of which only the score is known."""
     presence: tuple[float, ...] = ()
-    """Coefficients of the features of a whole list; empty if a list says nothing about whether an answer is missing."""
+    """Coefficients of the features of a whole list; empty if lists are not informative about whether an answer is
+    missing."""
     missing: float = MISSING
-    """Share of all true facts that the graph is taken to lack."""
+    """Assumed share of all true facts that the graph lacks."""
 
     def __call__(self, scores: np.ndarray) -> np.ndarray:
         """Probabilities of scores alone, the same for all relations."""
@@ -125,7 +128,7 @@ class Calibration:
     def present(self, evidence: Evidence, chances: np.ndarray) -> np.ndarray:
         """The probability [Q] that there is a missing answer, for the questions of `evidence` in their order.
 
-        `chances` [Q] is that of the questions alone, before their answers are looked at.
+        `chances` [Q] is the prior of the questions, before their answers are considered.
         """
         odds = logit(np.clip(chances, LEAST, 1 - LEAST))
         if self.presence:
@@ -133,7 +136,7 @@ class Calibration:
         return np.asarray(expit(odds))
 
     def worst(self, count: int = 5, fewest: int = 10) -> list[Group]:
-        """The groups whose stated probabilities were farthest from the truth, of those with enough questions."""
+        """The groups with the largest calibration error, of those with enough questions."""
         enough = [group for group in self.groups if group.questions >= fewest]
         return sorted(enough, key=lambda group: -group.error)[:count]
 
@@ -145,8 +148,8 @@ class Calibration:
 def features(evidence: Evidence, share: float = MISSING) -> np.ndarray:
     """[A, F]: 1, whether it is the first answer, softmax as log-odds and log, gap, distance to the first.
 
-    The softmax is multiplied by the number of answers that a question lacks if a share of all true facts is not
-    visible: several right answers divide it among them.
+    The softmax is multiplied by the expected number of missing answers of a question, since several right answers share
+    it.
     """
     chance = np.exp(np.minimum(evidence.scores - evidence.totals, 0.0)) * expected_missing(evidence.answered, share)
     chance = np.clip(chance, 1e-9, 1 - 1e-3)
@@ -176,7 +179,7 @@ def first_rows(questions: np.ndarray) -> np.ndarray:
 
 
 def struck_out(evidence: Evidence, right: np.ndarray) -> Evidence:
-    """The same lists without the right answers [A]; lists of nothing else are left out."""
+    """The same lists without the right answers [A]; lists without other answers are left out."""
     begins = first_rows(evidence.questions)
     number = np.repeat(np.arange(len(begins)), np.diff(np.append(begins, len(right))))
     shares = np.exp(np.minimum(evidence.scores - evidence.totals, 0.0)) * right
@@ -213,7 +216,7 @@ def fit(
         right: Bool [A], whether an answer is a hidden fact.
         relations: Names of the graph's relations.
         hidden: Share of the graph's facts that were hidden at a time.
-        missing: Share of all true facts that the graph lacks; 0 takes every answer that is not hidden for wrong.
+        missing: Share of all true facts that the graph lacks; with 0, every answer that is not hidden counts as wrong.
     """
     columns, count = features(evidence, not_visible(hidden, missing)), 2 * len(relations) + 1
     told = chance_hidden(evidence.answered, hidden, missing)
@@ -254,7 +257,7 @@ def fit(
 
 
 def expit(values: np.ndarray) -> np.ndarray:
-    """The logistic function; scipy is imported when probabilities are asked for."""
+    """The logistic function; imports scipy on first use."""
     from scipy.special import expit as compute
 
     return np.asarray(compute(values))
@@ -290,7 +293,7 @@ def logistic(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Coefficients [F] and effects [count, 2], for all and where `first` [A] is 1, of a ridge logistic regression.
 
-    With `told` [A], an answer that is right is only known to be so with this chance.
+    With `told` [A], a right answer is only labelled as right with this chance.
     """
     width = columns.shape[1]
     scale = np.maximum(np.abs(columns).mean(0), 1e-3) if len(columns) else np.ones(width)
@@ -338,7 +341,7 @@ def logistic(
 def _groups(
     groups: np.ndarray, stated: np.ndarray, right: np.ndarray, told: np.ndarray, relations: Sequence[str]
 ) -> tuple[Group, ...]:
-    """Stated and true shares of first answers, by relation and direction."""
+    """Predicted and actual shares of right first answers, by relation and direction."""
     found = []
     for group in np.unique(groups):
         mine = groups == group
@@ -351,7 +354,7 @@ def _groups(
 
 
 def falling(values: np.ndarray, questions: np.ndarray) -> np.ndarray:
-    """Probabilities [A] of answers in order of rank, none greater than that of a better answer to its question [A].
+    """Probabilities [A] of answers in order of rank, made non-increasing within each question [A].
 
     >>> falling(np.array([0.5, 0.2, 0.3, 0.4]), np.array([0, 0, 0, 1])).tolist()
     [0.5, 0.2, 0.2, 0.4]
@@ -392,7 +395,7 @@ def expected_calibration_error(
 
 
 def _isotonic(scores: np.ndarray, right: np.ndarray) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Scores and the shares of right answers at them, made to rise by pooling neighbours that do not."""
+    """Scores and the shares of right answers at them, made monotone by pooling adjacent violators."""
     if not len(scores):
         return (0.0,), (0.5,)
     order = np.argsort(scores, kind="stable")
@@ -407,7 +410,7 @@ def _isotonic(scores: np.ndarray, right: np.ndarray) -> tuple[tuple[float, ...],
 
 
 def from_dict(values: Mapping[str, Any]) -> Calibration:
-    """A calibration from what `to_dict` gave; ValueError if another version of this module made it."""
+    """Load a calibration from `to_dict`; raises ValueError if another version of this module made it."""
     if values.get("version") != VERSION:
         raise ValueError("not a calibration of this version")
     scores, probabilities = (tuple(float(x) for x in part) for part in values["curve"])

@@ -22,7 +22,8 @@ from anykg.progress import Progress, ignore
 
 logger = logging.getLogger("anykg")
 OTHER = 1.0
-"""Facts that only one of two graphs has, as a share of those of the second; above it they are different graphs."""
+"""Facts that only one of two graphs has, as a share of the facts of the second; above this they are different
+graphs."""
 
 
 def calibration_of(
@@ -37,7 +38,8 @@ def calibration_of(
 ) -> calibration.Calibration:
     """The calibration stored with the model, cached by an earlier check with this budget, or computed now.
 
-    A model made by `fit` brings one for the whole graph, and what it learnt cannot be asked again within a budget.
+    A model made by `fit` has one for the whole graph, which cannot be recomputed within a budget because the model has
+    seen the hidden facts.
     """
     refuse_parts(model, graph, task, budget)
     kept = kept_calibration(model, graph, task, budget)
@@ -45,8 +47,8 @@ def calibration_of(
         return kept
     if stored_with(model, task):
         raise InputError(
-            "The model was fitted to another graph, with which this one shares less than half of its facts, so its "
-            "probabilities do not hold here; fit a model to this graph, or ask for scores."
+            "The model was fitted to another graph that shares less than half of its facts with this one, so its "
+            "probabilities are not valid here; fit a model to this graph, or ask for scores."
         )
     if announce:
         _announce(model, graph, task, budget, 1 if cluster is None else cluster.slots)
@@ -58,10 +60,11 @@ def calibration_of(
 
 
 def refuse_parts(model: LinkPredictor, graph: KnowledgeGraph, task: Target, budget: int | None) -> None:
-    """Raise if the model's own calibration, for the whole graph, would be used on parts of it."""
+    """Raise if the model's own calibration, which is for the whole graph, would be used on parts of it."""
     if stored_with(model, task) and budget_of(graph, budget, model) is not None:
         raise SettingError(
-            "budget", "probabilities of a model made by fit hold for the whole graph; use 0, or ask for scores"
+            "budget",
+            "probabilities of a model made by fit are only valid for the whole graph; use 0, or ask for scores",
         )
 
 
@@ -70,7 +73,7 @@ def kept_calibration(
 ) -> calibration.Calibration | None:
     """The calibration stored with the model or cached by a check of this graph or an earlier version of it.
 
-    None if the model brings one for the whole graph and only a part is read.
+    None if the model has its own for the whole graph and only a part is read.
     """
     if stored_with(model, task):
         whole = budget_of(graph, budget, model) is None
@@ -82,13 +85,13 @@ def kept_calibration(
 
 
 def stored_with(model: LinkPredictor, task: Target) -> dict[str, Any]:
-    """What a model made by `fit` keeps of its calibration; nothing for others."""
+    """The calibration data stored with a model made by `fit`; nothing for other models."""
     stored: dict[str, Any] = getattr(model.config, "calibration", {}).get(task) or {}
     return stored
 
 
 def _for_another(model: LinkPredictor, graph: KnowledgeGraph) -> bool:
-    """Whether a model was fitted to another graph; notes if it was to an earlier version of this one."""
+    """Whether a model was fitted to another graph; logs a note if it was an earlier version of this one."""
     differing = differing_facts(model, graph)
     if differing > OTHER * len(graph):
         return True
@@ -98,7 +101,7 @@ def _for_another(model: LinkPredictor, graph: KnowledgeGraph) -> bool:
 
 
 def own_calibration(model: LinkPredictor, graph: KnowledgeGraph, task: Target) -> calibration.Calibration | None:
-    """The calibration of a model made by `fit`; one that another version of anykg has stored is made again."""
+    """The calibration of a model made by `fit`; recomputed if another version of anykg stored it."""
     stored = stored_with(model, task)
     if not stored:
         return None
@@ -108,8 +111,8 @@ def own_calibration(model: LinkPredictor, graph: KnowledgeGraph, task: Target) -
         if isinstance(model, Mixture) and fitted_to(model, graph):
             return calibrated(model, graph, task, float(stored.get("missing", MISSING)))
         raise InputError(
-            "Another version of anykg stored the probabilities of this fitted model, and the graph has changed since; "
-            "fit it again."
+            "The probabilities of this fitted model were stored by another version of anykg, and the graph has changed "
+            "since; fit the model again."
         ) from error
 
 

@@ -1,13 +1,15 @@
-"""How likely it is that a question has an answer that the graph does not know.
+"""The prior probability that a question has an answer that the graph does not know.
 
-Three things are estimated from the graph alone. The share of all facts that it lacks (`missing_share`): facts missing
-at random lower the confidence of every rule, also of one that always holds, so the most reliable rule shows at most
-how many there are. If a share of all facts is missing, the counts of known answers say how
-likely one more is (`chance_of_missing`): countries have one capital, so a second one is not missing. Without any known
-answer, the share of the entities of its kind that have one tells (`chance_of_first`): a film has no capital, few beers
-have won a medal, nearly everyone has a place of birth. And the answer may be no entity of the graph at all; how often
-that happens follows from how many facts end in an entity that occurs nowhere else (the estimate of Good and Turing,
-`share_unseen`).
+It is estimated from the graph alone, in several steps:
+
+- The share of all facts that the graph lacks (`missing_share`). Facts missing at random lower the confidence of every
+  rule, even of one that always holds, so the most reliable rule gives an upper bound.
+- Given this share, the counts of known answers determine how likely one more is (`chance_of_missing`): countries have
+  one capital, so a second one is not missing.
+- Without any known answer, it depends on the share of the entities of its kind that have one (`chance_of_first`): a
+  film has no capital, few beers have won a medal, nearly everyone has a place of birth.
+- The answer may not be an entity of the graph. How often that happens is the Good-Turing estimate, from the number of
+  facts that end in an entity that occurs nowhere else (`share_unseen`).
 """
 
 from __future__ import annotations
@@ -24,17 +26,17 @@ from anykg.graph.schema import entity_kinds, functional_shares, type_relation
 from anykg.seeds import generator
 
 MISSING = 0.1
-"""Share of all facts that is assumed to be missing if the graph does not tell."""
+"""Share of all facts that is assumed to be missing if the graph gives no estimate."""
 MOST_MISSING = 0.3
-"""A graph whose most reliable rule suggests that more is missing has no reliable rule."""
+"""If the most reliable rule of a graph suggests that more is missing, the graph has no reliable rule."""
 PATHS, FEWEST_CASES = 200_000, 50
-"""Paths of one and of two facts that are drawn to measure rules, and cases that a rule needs."""
+"""Number of paths of one and of two facts that are drawn to measure rules, and of cases that a rule needs."""
 SURE = 2.0
-"""Standard errors below its confidence at which a rule is counted on."""
+"""A rule counts with the lower bound of its confidence, this many standard errors below it."""
 WITH_KINDS = 1_000_000
-"""Facts of a graph up to which the kinds of its entities are computed for a question."""
+"""Upper bound on the facts of a graph for which the kinds of entities are computed for a question."""
 PRIOR = 5.0
-"""Facts' worth of prior: the share of unseen answers of a relation is shrunk towards that of all relations."""
+"""Prior strength in facts: the share of unseen answers of a relation is shrunk towards that of all relations."""
 
 
 def chance_of_missing(graph: KnowledgeGraph, share: float) -> tuple[np.ndarray, np.ndarray]:
@@ -47,8 +49,8 @@ def chance_of_missing(graph: KnowledgeGraph, share: float) -> tuple[np.ndarray, 
 def chance_of_one_more(kinds: np.ndarray, counts: np.ndarray, share: float) -> np.ndarray:
     """The chance [K] that a question of a kind [K] with known answers [K] lacks one, if a share of all is missing.
 
-    Of the questions with c known answers, as many are complete as have c in the graph, and those with k > c lack k - c
-    with the binomial probability that a share of all facts is missing; half a question with c + 1 is added.
+    The number of complete questions with c answers is taken from the graph; those with k > c answers lack k - c of them
+    with the binomial probability for a share of all facts missing. Half a question with c + 1 answers is added.
     """
     from scipy.special import expit, gammaln, logsumexp  # not needed for questions without probabilities
 
@@ -74,12 +76,14 @@ def refuse_share(missing: float | None) -> None:
 
 
 def not_visible(hidden: float, missing: float) -> float:
-    """Share of all true facts that is not visible if a graph lacks a share of them and a share of it is hidden."""
+    """Share of all true facts that is not visible if a graph lacks a share of them and some of its facts are hidden."""
     return 1 - (1 - hidden) * (1 - missing)
 
 
 def expected_missing(known: np.ndarray, share: float) -> np.ndarray:
-    """How many answers [Q] a question with known answers [Q] lacks if it lacks any and a share of all is missing.
+    """The expected number of missing answers [Q] of questions with known answers [Q], if there are any.
+
+    A share of all facts is missing.
 
     >>> expected_missing(np.array([0, 9, 900]), 0.1).round(2).tolist()
     [1.0, 1.58, 100.0]
@@ -91,7 +95,8 @@ def expected_missing(known: np.ndarray, share: float) -> np.ndarray:
 def chance_hidden(known: np.ndarray, hidden: float, missing: float) -> np.ndarray:
     """The chance [Q] that a true answer is one of the hidden facts, if the question has a hidden answer.
 
-    The missing answers of a question are taken for Poisson distributed; one without known answers lacks one only.
+    The missing answers of a question are assumed to be Poisson distributed; a question without known answers lacks
+    exactly one.
 
     >>> chance_hidden(np.array([0, 9, 900]), 0.1, 0.1).round(2).tolist()
     [1.0, 0.66, 0.47]
@@ -107,8 +112,8 @@ def chance_hidden(known: np.ndarray, hidden: float, missing: float) -> np.ndarra
 def missing_share(graph: KnowledgeGraph) -> float:
     """Share of all true facts that the graph lacks, by its most reliable rule; `MISSING` if none is reliable.
 
-    Rules are paths of one or two facts that imply a third between their ends: a symmetric relation, an inverse, a part
-    of a part. Their confidence is measured on drawn paths; its lower bound counts.
+    Rules are paths of one or two facts that imply another fact between their ends: a symmetric relation, an inverse, a
+    part of a part. Their confidence is measured on a sample of paths, and its lower bound is used.
     """
     if not len(graph):
         return MISSING
@@ -119,14 +124,14 @@ def missing_share(graph: KnowledgeGraph) -> float:
 
 
 def at_least(holds: np.ndarray, cases: np.ndarray) -> np.ndarray:
-    """Wilson lower bounds [K] on a rate, from the cases [K] and how many of them held."""
+    """Wilson lower bounds [K] on rates, from the numbers of cases [K] and of successes."""
     share = holds / cases
     spread = SURE * np.sqrt(share * (1 - share) / cases + (SURE / cases / 2) ** 2)
     return np.asarray((share + SURE**2 / cases / 2 - spread) / (1 + SURE**2 / cases))
 
 
 def _rules(graph: KnowledgeGraph) -> tuple[np.ndarray, np.ndarray]:
-    """Of every rule [K] that held at least once: the pairs of entities that its body joins, and those it holds for."""
+    """For every rule [K] that ever holds: the number of entity pairs linked by its body, and of those it holds for."""
     rng = generator(0, "missing", "paths")
     facts, r = graph.with_inverses().astype(np.int64), graph.num_relations
     facts = facts[np.argsort(facts[:, HEAD], kind="stable")]
@@ -158,7 +163,7 @@ def chance_at(
 
 
 def share_unseen(graph: KnowledgeGraph) -> np.ndarray:
-    """[2R + 1]: the chance that the answer to a question is no entity of the graph.
+    """[2R + 1]: the chance that the answer to a question is not an entity of the graph.
 
     For tails of each relation, heads of each relation, and, last, relations that are not in the graph.
     """
@@ -176,10 +181,10 @@ def share_unseen(graph: KnowledgeGraph) -> np.ndarray:
 
 
 def chance_of_answer(graph: KnowledgeGraph, asked: np.ndarray, share: float = MISSING) -> np.ndarray:
-    """The chance [Q] that a question [Q, 3], -1 in the column asked for, has an answer in the graph that is not known.
+    """The chance [Q] that a question [Q, 3], with -1 in the open column, has an unknown answer in the graph.
 
-    A question without known answers has one as often as others of the kind of its entity suggest (`chance_of_first`),
-    and the answer may not be an entity of the graph.
+    The prior of a question without known answers follows from the entities of the same kind (`chance_of_first`), and
+    the answer may not be an entity of the graph.
     """
     r = graph.num_relations
     columns = np.argmin(asked, axis=1)
@@ -202,7 +207,7 @@ def chance_of_answer(graph: KnowledgeGraph, asked: np.ndarray, share: float = MI
 
 
 def chance_for_kind(graph: KnowledgeGraph, entities: np.ndarray, relations: np.ndarray) -> np.ndarray:
-    """The chance [B] that an entity has a fact of a relation (inverses from R on) at all, by the others of its kind.
+    """The chance [B] that an entity has any fact of a relation (inverses from R on), from the others of its kind.
 
     1 if one of them has; otherwise Laplace's 1 / (n + 2) for a kind of n entities, and 1 without a kind.
     """
@@ -220,8 +225,8 @@ def chance_of_first(
 ) -> np.ndarray:
     """The chance [B] that an entity without a known fact of a relation (inverses from R on) lacks one.
 
-    A part of its kind has such facts. If a share of all facts is missing, so are the only ones of as many entities as
-    that part suggests. Without a kind, and on very large graphs, the chance is `without_kind`, by default that share.
+    It follows from the part of its kind that has such facts, and the share of all facts that is missing. Without a
+    kind, and on very large graphs, the chance is `without_kind`, by default that share.
     """
     otherwise = share if without_kind is None else without_kind
     if len(graph) > WITH_KINDS:
@@ -233,7 +238,7 @@ def chance_of_first(
 
 
 def _of_kind(graph: KnowledgeGraph, entities: np.ndarray, relations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """How many entities [B] of the kind of each have a fact of a relation, and how many there are; 0 without a kind.
+    """The numbers [B] of entities of the same kind with a fact of the relation, and of all of that kind; or 0.
 
     For the relation that states types, kinds are those of the graph without it: entities that lack a type are of the
     kind of others that take part in the same relations.
@@ -247,7 +252,7 @@ def _of_kind(graph: KnowledgeGraph, entities: np.ndarray, relations: np.ndarray)
 
 
 class _Having(NamedTuple):
-    """How many entities of each kind have facts of each relation."""
+    """The number of entities of each kind with facts of each relation."""
 
     kinds: np.ndarray  # int64 [N], -1 without one
     members: np.ndarray  # int64 [K]
@@ -276,7 +281,7 @@ def _counting(graph: KnowledgeGraph, kinds: np.ndarray) -> _Having:
 
 
 def _counted(having: _Having, entities: np.ndarray, relations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """For each entity and relation [B], how many entities of its kind have such a fact, and how many there are."""
+    """For each entity and relation [B], the numbers of entities of its kind with such a fact, and of its kind."""
     mine = having.kinds[entities]
     at = find(having.keys, mine * having.width + relations)
     found = (at >= 0) & (mine >= 0)
@@ -286,9 +291,10 @@ def _counted(having: _Having, entities: np.ndarray, relations: np.ndarray) -> tu
 
 
 def room_for(graph: KnowledgeGraph, facts: np.ndarray, share: float = MISSING) -> np.ndarray:
-    """The chance [F] that facts [F, 3] can be added to what is known of their ends.
+    """The chance [F] that facts [F, 3] are compatible with the known facts of their ends.
 
-    1 unless an end has a known fact of a relation that gives it one only: then the chance that it lacks another.
+    1, unless an end already has a known fact of a relation that allows it only one: then the chance that it lacks
+    another.
     """
     functional = graph.derive(functional_shares) > 0
     room = np.ones(len(facts))
@@ -313,7 +319,7 @@ def _ends(graph: KnowledgeGraph, facts: np.ndarray) -> list[tuple[np.ndarray, np
 
 
 def _chance_of_relation(graph: KnowledgeGraph, share: float) -> tuple[np.ndarray, np.ndarray]:
-    """Sorted keys of the pairs (head, tail) that a fact joins, and the chance that they lack another relation."""
+    """Sorted keys of the pairs (head, tail) linked by a fact, and the chance that they lack another relation."""
     facts = graph.triplets.astype(np.int64)
     pairs, counts = np.unique(facts[:, HEAD] * graph.num_entities + facts[:, TAIL], return_counts=True)
     return pairs, chance_of_one_more(np.zeros(len(pairs), np.int64), counts, share)

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 RESAMPLES = 2000
 SHOWN_RELATIONS = 10
 SHOWN_GROUPS, SHOWN_ERROR = 5, 0.005
-"""Number of relations listed with the worst calibration, and the least error of one that is listed."""
-CAVEAT = "True facts that are missing from the graph count as errors here, so real answers are probably better."
+"""Maximum number of relations listed as poorly calibrated, and the minimum error of a listed one."""
+CAVEAT = "True facts that are missing from the graph count as errors here, so the true figures are probably better."
 
 
 @dataclass(frozen=True)
@@ -47,21 +47,21 @@ class Part:
 
 @dataclass(frozen=True)
 class Fitting:
-    """What fitting brings: metrics on the same facts, which are not those of the rest of a report.
+    """The effect of fitting: metrics of two models on the same facts, which are not those of the rest of a report.
 
     They are hidden all at once, more than a check hides at a time, so both models find fewer of them.
     """
 
     minutes: float
     before: Part
-    """Of the model as it is."""
+    """The model as it is."""
     after: Part
-    """Of one fitted to the graph without these facts."""
+    """A model fitted to the graph without these facts."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Report(Result):
-    """The findings of a check."""
+    """The results of a check."""
 
     shows_warnings: ClassVar[bool] = True
     graph: GraphInfo
@@ -73,22 +73,23 @@ class Report(Result):
     floors: tuple[Part, ...]
     """Metrics of popularity and PageRank on the same facts."""
     fitting: Fitting | None = None
-    """What fitting brings, if requested."""
+    """The effect of fitting, if requested."""
     by_stratum: tuple[Part, ...]
     by_relation: tuple[Part, ...]
-    """By relation, those with most hidden facts first."""
+    """By relation, those with the most hidden facts first."""
     not_given_away: Part | None
-    """The facts that no duplicate, inverse or symmetric fact gives away; None if that is all of them, or none."""
+    """The facts that do not follow from a duplicate, inverse or symmetric fact; None if that is all of them, or
+    none."""
     calibration: calibration.Calibration
     questions: pl.DataFrame
-    """Every question: the hidden fact (head, relation, tail), what was asked, the rank of the right answer, the model's
-    first answer, and whether another fact gave it away."""
+    """Every question: the hidden fact (head, relation, tail), the column to predict, the rank of the right answer, the
+    model's first answer, and whether it follows from another fact."""
     per_fact: np.ndarray
     """MRR [H] of each hidden fact, in an order that does not depend on the model."""
 
     @property
     def comparison(self) -> str:
-        """How the model compares with the baselines, and with a fitted one, in plain words."""
+        """A sentence that compares the model with the baselines, and with a fitted model."""
         mrr = self.overall.measures["mrr"].value
         baselines = {part.name: part.measures["mrr"].value for part in self._others}
         reached = " and ".join(f"{name} {value:.2f}" for name, value in baselines.items())
@@ -115,7 +116,7 @@ class Report(Result):
 
     @property
     def sentence(self) -> str:
-        """The finding in plain words."""
+        """A sentence that summarises the check."""
         hits = {k: self.overall.measures[f"hits@{k}"] for k in (1, 10)}
         mrr = self.overall.measures["mrr"]
         asked = "both ends of" if self.task == "node" else "the relation of"
@@ -127,7 +128,7 @@ class Report(Result):
         )
 
     def examples(self, count: int = 10, seed: int = 0) -> pl.DataFrame:
-        """Return some of the questions, drawn at random from those that no other fact gives away."""
+        """Return some of the questions, drawn at random from those that do not follow from another fact."""
         fair = self.questions.filter(~pl.col("given_away"))
         drawn = generator(seed, "examples").permutation(fair.height)[:count]
         chosen: pl.DataFrame = fair[np.sort(drawn).tolist()]
@@ -151,11 +152,11 @@ class Report(Result):
         first, in_top_10 = (int((fair["rank"] <= k).sum()) for k in (1, 10))
         of = f"all {fair.height:,}"
         if fair.height < self.questions.height:
-            of = f"the {fair.height:,} of all {self.questions.height:,} that no other fact gives away"
+            of = f"the {fair.height:,} of all {self.questions.height:,} that do not follow from another fact"
         note = (
-            f"{shown.height:,} questions about hidden facts, drawn at random from {of}; what was asked is in "
-            f"[brackets], `rank` is that of the right answer. Of these {fair.height:,}, {first:,} were answered right "
-            f"at once, {in_top_10:,} within 10 answers."
+            f"{shown.height:,} questions about hidden facts, drawn at random from {of}; the predicted part is "
+            f"in [brackets], and `rank` is the rank of the right answer. Of these {fair.height:,}, {first:,} have the "
+            f"right answer first, {in_top_10:,} in the top 10."
         )
         return [table, Text(f"\n{note}")]
 
@@ -186,7 +187,7 @@ class Report(Result):
         }
 
     def renderables(self, relations: int = SHOWN_RELATIONS) -> list[RenderableType]:
-        """Return the table, the finding and the warnings."""
+        """Return the table, the conclusion and the warnings."""
         from rich.table import Table
         from rich.text import Text
 
@@ -211,13 +212,13 @@ class Report(Result):
         worst = [group for group in self.calibration.worst(SHOWN_GROUPS) if group.error >= SHOWN_ERROR]
         if self.calibration.error is not None:
             lines.append(
-                "Calibrated probabilities, as `anykg predict --calibrated` gives them, take "
-                f"{self.calibration.missing:.0%} of all true facts to be missing from the graph and are off by "
+                "Calibrated probabilities, as given by `anykg predict --calibrated`, assume that "
+                f"{self.calibration.missing:.0%} of all true facts are missing from the graph; they are off by "
                 f"{100 * self.calibration.error:.1f} points on average{'; the worst relations:' if worst else '.'}"
             )
         lines += [
-            f"  {group.relation or 'relations'} ({group.asked}s, {group.questions:,} questions): first answers were "
-            f"given a probability of {group.stated:.2f} and were right in {group.right:.0%} of cases"
+            f"  {group.relation or 'relations'} ({group.asked}s, {group.questions:,} questions): first answers had "
+            f"a mean probability of {group.stated:.2f} and were right in {group.right:.0%} of cases"
             for group in worst
         ]
         return [table, "", *(Text(printable(line)) for line in lines if line)]
@@ -235,7 +236,7 @@ class Comparison(Result):
 
     @property
     def sentence(self) -> str:
-        """The finding in plain words."""
+        """A sentence that summarises the comparison."""
         close = [name for name, gap in self.differences.items() if gap.low <= 0]
         if not close:
             return f"Use {self.best}: it is significantly better than the others."
@@ -257,14 +258,14 @@ class Comparison(Result):
         }
 
     def renderables(self) -> list[RenderableType]:
-        """Return every report and the finding."""
+        """Return every report and the conclusion."""
         from rich.text import Text
 
         return [*(part for report in self.reports for part in report.renderables()), Text(printable(self.sentence))]
 
 
 def compare(reports: Sequence[Report], seed: int = 0) -> Comparison:
-    """Compare models, those that were asked for the same hidden facts fact by fact."""
+    """Compare models; paired by fact if they were tested on the same hidden facts."""
     best = max(reports, key=lambda report: report.overall.measures["mrr"].value)
     others = [report for report in reports if report is not best]
     differences = {report.model: _difference(best, report, seed) for report in others}
@@ -272,8 +273,8 @@ def compare(reports: Sequence[Report], seed: int = 0) -> Comparison:
     warnings = [f"{report.model}: {text}" for report in reports for text in report.warnings]
     if apart:
         warnings.append(
-            f"{best.model} and {' and '.join(apart)} were asked for different facts, so small differences say little: "
-            "a model made by `fit` is judged by the facts that were hidden while it was fitted."
+            f"{best.model} and {' and '.join(apart)} were tested on different facts, so small differences are not "
+            "meaningful: a model made by `fit` is evaluated on the facts that were held out while it was fitted."
         )
     return Comparison(
         command="check",
@@ -295,7 +296,7 @@ def estimate(values: np.ndarray, seed: int) -> Estimate:
 
 
 def _same_facts(one: Report, other: Report) -> bool:
-    """Whether both models were asked for the same facts."""
+    """Whether both models were tested on the same facts."""
     first, second = (report.questions.select(COLUMNS).unique().sort(COLUMNS) for report in (one, other))
     return first.equals(second)
 

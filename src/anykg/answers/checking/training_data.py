@@ -16,17 +16,23 @@ LARGE = 0.1
 
 
 def trained_on(model: LinkPredictor, graph: KnowledgeGraph, name: str) -> str | None:
-    """A warning if the graph was part of the model's training data, or may have been; None otherwise."""
+    """A warning if the graph was, or may have been, part of the model's training data; None otherwise."""
     for trained in _runs(_description(model)):
         names, digests, facts = (list(trained.get(key, ())) for key in ("datasets", "digests", "facts"))
         for index, called in enumerate(names):
             if index < len(digests) and graph.digest in digests[index]:
-                return f"the model was trained on this very graph ({called}), which flatters it."
+                return f"the model was trained on this very graph ({called}), so the figures are too optimistic."
             share = share_in(graph, facts[index]) if index < len(facts) else None
             if share is not None and share >= LARGE:
-                return f"the model was trained on {share:.0%} of these facts (in {called}), which flatters it."
+                return (
+                    f"the model was trained on {share:.0%} of these facts (in {called}), so the figures are too "
+                    "optimistic."
+                )
         if not facts and name.casefold() in {called.casefold() for called in names}:
-            return f"the model was trained on a dataset called {name}, perhaps on these facts, which would flatter it."
+            return (
+                f"the model was trained on a dataset called {name}, possibly on these facts, which would make the "
+                "figures too optimistic."
+            )
     return None
 
 
@@ -38,7 +44,7 @@ def _description(model: LinkPredictor) -> dict[str, Any]:
 
 
 def _runs(described: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """The training runs behind a model: its own, and those of the models it is an average of."""
+    """The training runs of a model: its own, or those of the models that it averages."""
     trained = described.get("trained", {})
     parts = [trained, *trained.get("average_of", ())] if isinstance(trained, Mapping) else []
     yield from (part for part in parts if isinstance(part, Mapping))

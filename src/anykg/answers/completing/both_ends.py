@@ -1,9 +1,9 @@
-"""Judge proposed facts by asking for them from the other end, too.
+"""Score proposed facts from the other end as well.
 
-Each relation is asked about from one end, so a fact is proposed as an answer to (?, r, t), say. The best facts are also
-asked for from the other end, (h, r, ?). The log-odds of both are added, and a logistic regression makes a probability
-of the sum; `proposals` learns it from hidden facts. A model that was fitted to the graph has seen these: its proposals
-are ordered by the sum and keep their probabilities from one end.
+Each relation is queried from one end, so that a fact is proposed as an answer to (?, r, t), for example. The best facts
+are also scored from the other end, (h, r, ?). The log-odds of both are added, and a logistic regression turns the sum
+into a probability; `proposals` learns it from hidden facts. A model that was fitted to the graph has seen these: its
+proposals are ordered by the sum and keep their probabilities from one end.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from anykg.evaluation.scoring import deduplicate, questions_about
 from anykg.progress import Progress, ignore
 
 ANSWERS = 200
-"""Answers to a question among which a fact is looked for."""
+"""Number of answers to a question in which a fact is looked up."""
 FEWEST = 10
 """Minimum number of hidden facts among the proposals to learn from."""
 
 
 class Common(NamedTuple):
-    """What all parts of the work share."""
+    """Settings shared by all parts of the work."""
 
     calibration: Calibration
     hidden: np.ndarray | None
@@ -46,7 +46,8 @@ def other_end(
 ) -> np.ndarray:
     """Log-odds [F] of facts [F, 3] as answers to the questions that leave `columns` [F] open, if one is missing.
 
-    NaN where the model reads a part of the graph without the answer. It does not see the facts at rows `hidden`.
+    NaN where the model reads a part of the graph that does not contain the answer. The facts at rows `hidden` are
+    masked.
     """
     distinct = deduplicate(questions_about(facts, columns))
     place = np.empty(len(distinct.questions), np.int64)
@@ -70,7 +71,7 @@ def other_end(
 
 
 def odds_of_slice(subject: Subject, common: Common, facts: np.ndarray, columns: np.ndarray) -> Arrays:
-    """Log-odds of one slice; a fact that is not among the best answers gets those of the last one."""
+    """Log-odds of one slice; a fact that is not among the best answers gets those of the last best answer."""
     seen = subject if common.hidden is None else subject.without(common.hidden)
     graph, rows = seen.graph, np.arange(len(facts))
     asked, _, number = deduplicate(questions_about(facts, columns))
@@ -92,16 +93,16 @@ def odds_of_slice(subject: Subject, common: Common, facts: np.ndarray, columns: 
 
 
 class BothEnds(NamedTuple):
-    """The log-odds of a fact by the sum of those from both ends."""
+    """The log-odds of a fact as a function of the sum of those from both ends."""
 
     intercept: float
     slope: float
     least: float
     most: float
-    """The sums that this was learnt from; what lies outside is judged from one end, but beyond what is inside."""
+    """The range of sums that this was learnt from; facts outside keep their order by one end, beyond those inside."""
 
     def __call__(self, one: np.ndarray, other: np.ndarray) -> np.ndarray:
-        """Probabilities [F] from those of one end and log-odds of the other; where these are NaN, one counts twice."""
+        """Probabilities [F] from those of one end and log-odds of the other; if these are NaN, one end counts twice."""
         total = _sum(one, other)
         low, high = (self._of(np.array(end)) for end in (self.least, self.most))
         inside = np.where(total < self.least, np.minimum(one, low), self._of(total))
@@ -114,8 +115,8 @@ class BothEnds(NamedTuple):
 def learn(one: np.ndarray, other: np.ndarray, right: np.ndarray, chance: float, shift: float) -> BothEnds | None:
     """From facts [F] judged from both ends, of which a true one is `right` with a chance.
 
-    None if the two ends do not tell more than one. `shift` is added to the log-odds of what is learnt, and is part of
-    those from one end already: when the graph is completed nothing is hidden.
+    None if two ends are not more informative than one. `shift` is added to the learnt log-odds, and is already included
+    in those from one end, because nothing is hidden when the graph is completed.
     """
     usable = np.isfinite(other)
     one, other, right = one[usable], other[usable], right[usable]
@@ -135,7 +136,7 @@ def learn(one: np.ndarray, other: np.ndarray, right: np.ndarray, chance: float, 
 
 
 def reordered(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """The probabilities [F] from one end, given to the facts in the order of the sums of both log-odds."""
+    """The probabilities [F] from one end, reassigned to the facts in the order of the sums of both log-odds."""
     values = np.empty(len(one))
     values[np.argsort(-_sum(one, other), kind="stable")] = np.sort(one)[::-1]
     return values
@@ -147,7 +148,7 @@ def _sum(one: np.ndarray, other: np.ndarray) -> np.ndarray:
 
 
 def _line(values: np.ndarray, right: np.ndarray, chance: float) -> np.ndarray:
-    """Intercept and slope of the log-odds of being true by values [F]."""
+    """Intercept and slope of the log-odds of being true as a function of values [F]."""
     columns, nothing = np.column_stack([np.ones(len(values)), values]), np.zeros(len(values))
     found, _ = logistic(columns, nothing, nothing.astype(np.int64), right, 1, 1.0, np.full(len(values), chance))
     return found

@@ -1,15 +1,16 @@
 """The probability that a proposed fact is true, for lists of new facts of a whole graph.
 
-Most questions that `complete` asks have no further answer, unlike those of a check. So a tenth of the facts is hidden,
-all at once, questions are asked as `complete` asks them, and a logistic regression learns which of the answers are
-true, knowing that only some of the true ones are hidden: others are missing from the graph already. It learns from the
-probability of the answer if one is missing (`answers.calibrating.calibration`), the chance that one is missing at
-either end (`answers.calibrating.missing`), the scores, and an effect of each relation and direction, shrunk. The surest
-of these answers, judged by a regression on other questions, are asked for from the other end, too (`both_ends`). When
-nothing is hidden, fewer facts are missing, and the odds of all answers are lower by as much.
+Unlike the questions of a check, most questions that `complete` asks have no further answer. Therefore a tenth of the
+facts is hidden, all at once, the questions of `complete` are asked, and a logistic regression learns which of the
+answers are true, taking into account that only some of the true ones are hidden and others are missing from the graph
+already. Its features are the probability of the answer if one is missing (`answers.calibrating.calibration`), the
+chance that one is missing at either end (`answers.calibrating.missing`), the scores, and shrunk effects of relation and
+direction. The most confident of these answers, scored by a regression on other questions, are also scored from the
+other end (`both_ends`). When nothing is hidden, fewer facts are missing, and the odds of all answers are lowered
+accordingly.
 
-A model that was fitted to the graph has seen the facts that would be hidden. Its answers are judged by the probability
-that one is missing, times that of the answer if so, as in `predict`.
+A model that was fitted to the graph has seen the facts that would be hidden. The probability of its answers is the
+chance that one is missing, times the probability of the answer if so, as in `predict`.
 """
 
 from __future__ import annotations
@@ -58,7 +59,8 @@ from anykg.progress import Progress, ignore
 from anykg.seeds import generator
 
 VERSION = 3
-"""Of what is kept. Increase it whenever kept weights would give other probabilities; those are learnt again."""
+"""Version of the cached form. Increase it whenever cached weights would give other probabilities; they are then learnt
+again."""
 HIDDEN = 0.1
 """Share of the facts that is hidden to learn from."""
 QUESTIONS = 1000
@@ -66,9 +68,9 @@ QUESTIONS = 1000
 STRENGTH = 10.0
 """Shrinkage of the effects of relations."""
 ASKED_AGAIN = 500
-"""Of these answers, so many of the surest are asked for from the other end as well."""
+"""Number of the most confident answers that are also scored from the other end."""
 SUREST = 32
-"""Minimum number of surest answers whose share of hidden facts counts."""
+"""Minimum number of most confident answers from which the share of hidden facts is estimated."""
 
 
 @dataclass(frozen=True)
@@ -79,9 +81,9 @@ class Proposals:
     effects: Mapping[str, tuple[float, ...]]
     """Effects by relation: of tails, of first answers among tails, and the same for heads."""
     missing: float
-    """Share of all true facts that the graph is taken to lack."""
+    """Assumed share of all true facts that the graph lacks."""
     both_ends: BothEnds | None = None
-    """Probabilities of facts that are asked for from both ends; None where that tells nothing."""
+    """Probabilities of facts that are scored from both ends; None if that is not informative."""
 
     def __call__(self, columns: np.ndarray, groups: np.ndarray, relations: Sequence[str]) -> np.ndarray:
         """Probabilities [A] of answers with features [A, F] about groups [A]."""
@@ -115,13 +117,13 @@ def questions_of(graph: KnowledgeGraph, relations: np.ndarray | None, heads: np.
 
 
 def backwards(graph: KnowledgeGraph, facts: np.ndarray) -> np.ndarray:
-    """Bool [F]: facts [F, 3] that are the opposite of a known fact of a one-way relation."""
+    """Bool [F]: facts [F, 3] that are the inverse of a known fact of a one-way relation."""
     opposite: np.ndarray = graph.derive(one_way_relations)[facts[:, RELATION]] & graph.contains(facts[:, ::-1])
     return opposite
 
 
 def mirrored(graph: KnowledgeGraph, facts: np.ndarray) -> np.ndarray:
-    """Bool [F]: facts [F, 3] that are the opposite of a known fact of a symmetric relation."""
+    """Bool [F]: facts [F, 3] that are the inverse of a known fact of a symmetric relation."""
     other_half: np.ndarray = graph.derive(symmetric_relations)[facts[:, RELATION]] & graph.contains(facts[:, ::-1])
     return other_half
 
@@ -146,7 +148,7 @@ def judged(
 ) -> np.ndarray:
     """Probabilities [A] of answers to questions that ask for columns [A], if a share of all facts is missing.
 
-    NaN where neither end has such a fact, except for the other half of a symmetric relation.
+    NaN where neither end has such a fact, except for the missing direction of a symmetric relation.
     """
     start, end = ends(graph, best, columns, MISSING if found is not None else share)
     evidence = evidence_of(best, columns, graph.num_relations)
@@ -169,12 +171,12 @@ def judged(
 
 
 def limited(graph: KnowledgeGraph, facts: np.ndarray, probabilities: np.ndarray, missing: float) -> np.ndarray:
-    """Probabilities [F] of proposed facts [F, 3] that are not more in sum than a question can have further answers.
+    """Scale the probabilities [F] of proposed facts [F, 3] so that their sum is at most the number of further answers.
 
-    Each was judged alone. A functional relation has one answer: the proposals exclude each other, and if one is known,
-    only the share of entities with more than one may have a second. Of other relations a question lacks so many answers
-    in the mean as its known ones and the share of missing facts suggest, and hardly ever more than two deviations and
-    one above that. Where the sum is larger, that is divided in proportion to the odds.
+    Each fact was scored independently. A functional relation has one answer: the proposals exclude each other, and if
+    one is known, only the share of entities with more than one may have a second. For other relations, the expected
+    number of missing answers follows from the known ones and the share of missing facts; the bound is two standard
+    deviations and one above that. If the sum is larger, the bound is divided in proportion to the odds.
     """
     heads, relations, tails = facts.T.astype(np.int64)
     shares, r = graph.derive(functional_shares), graph.num_relations
@@ -226,9 +228,9 @@ def proposals_of(
         model: The model.
         graph: The graph to complete.
         known: The model's calibration on it.
-        missing: Share of all true facts that the graph is taken to lack; None estimates it (`_missing`).
+        missing: Assumed share of all true facts that the graph lacks; None estimates it (`_missing`).
         progress: Called with (done, total) questions.
-        budget: How many facts are read for a question, as in `predict`.
+        budget: Number of facts read per question, as in `predict`.
         cluster: Where to compute; None for this process.
     """
     if has_seen(model, graph):
@@ -294,9 +296,10 @@ def proposals_of(
 
 
 def _missing(surer: np.ndarray, right: np.ndarray) -> float:
-    """The share of all true facts that a graph lacks, at most `MISSING`, by how many of the surest answers are hidden.
+    """The share of all true facts that a graph lacks, at most `MISSING`, from the hidden share of the best answers.
 
-    All of them may be true: those that are not hidden are then missing. So with more hidden ones, fewer are missing.
+    All of the most confident answers may be true; those that are not hidden are then missing. The more of them are
+    hidden, the fewer are missing.
 
     Args:
         surer: Log-odds [A] of answers.

@@ -1,8 +1,8 @@
 """The best paths through layers of weighted edges, by beam search.
 
-An edge (u, r, v) leads from v to u, as messages go in `models.nbf`; scores [L, E] are its worth in each layer. A path
-takes at most one edge per layer, in order, and may skip layers; it never returns to an entity. Its worth is the sum
-over its edges, in the best layers for them; only edges of positive worth are taken.
+An edge (u, r, v) leads from v to u, like messages in `models.nbf`; scores [L, E] are its weights in each layer. A path
+takes at most one edge per layer, in order, and may skip layers; it never revisits an entity. Its score is the sum over
+its edges, in the best layers for them; only edges with a positive weight are used.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ NONE = -1
 def best_paths(
     edges: np.ndarray, scores: np.ndarray, num_nodes: int, start: int, end: int, beams: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Paths [P, L] as rows of edges [E, 3] from `start` to `end`, NONE after the last, and their worth [P], best first.
+    """Paths [P, L] as rows of edges [E, 3] from `start` to `end`, padded with NONE, and their scores [P], best first.
 
     `beams` different paths are kept at every entity in every layer, so P is at most that.
     """
@@ -89,7 +89,7 @@ def _insert(
     beam: int,
     label: np.uint64,
 ) -> None:
-    """Insert a path into the sorted paths of an entity; equal edges in other layers are the same path."""
+    """Insert a path into the sorted paths of an entity; the same edges in other layers are the same path."""
     last = len(worth) - 1
     for slot in range(len(worth)):
         if worth[slot] > -np.inf and name[slot] == label:

@@ -3,7 +3,7 @@
 Facts that touch the head, the answer or the runner-up are removed one at a time, and both answers are scored on the
 rest. Encoding the graph again for each of them is slow, so a Bellman-Ford network first passes over the encoded graph
 with each fact masked, and only the most important ones are removed from the graph. For other models, and if there are
-very many facts, those that `edge_relevance` or the walks between the entities suggest are tested.
+very many facts, the facts to test are chosen by `edge_relevance` or by the walks between the entities.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from anykg.models.base import LinkPredictor
 TESTED = 64
 """Number of facts that are removed, one at a time."""
 MASKED, REMOVED = 600, 16
-"""Number of facts that are masked, one at a time, and how many of these are removed."""
+"""Number of facts that are masked, one at a time, and of those that are then removed."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class SingleFact:
 
 @dataclass(frozen=True)
 class Contrast:
-    """An answer against the best other one that is not known."""
+    """An answer compared with the best other answer that is not known."""
 
     other: int
     """An entity."""
@@ -58,7 +58,7 @@ class Contrast:
 
     @property
     def lead(self) -> float:
-        """By how much the answer scores higher; negative if the model prefers the other."""
+        """The lead of the answer; negative if the model prefers the other one."""
         return self.score - self.other_score
 
 

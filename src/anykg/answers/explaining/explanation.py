@@ -1,8 +1,8 @@
 """Explain the score of one triplet by single facts, paths and clauses, and test the explanation.
 
 The triplet itself is removed from the graph if it is known, so that it does not explain itself. The facts given as
-reasons are removed too, and the change in score is compared with removing as many random facts around the two entities:
-reasons that do not matter have no larger effect.
+reasons are removed too, and the change in score is compared with removing the same number of random facts around the
+two entities: reasons that do not matter have no larger effect.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Explanation:
     removal: Removal
     """Removal of the facts of the paths, or of the matches if there are no paths."""
     random: tuple[Removal, ...]
-    """Removals of as many random facts around the two entities."""
+    """Removals of the same number of random facts around the two entities."""
     contrast: Contrast | None = None
     """With the best other tail; None if there is none."""
 
@@ -107,7 +107,7 @@ def explain(
 
 
 def nearby(graph: KnowledgeGraph, triplet: np.ndarray, reasons: np.ndarray, random: np.random.Generator) -> np.ndarray:
-    """As many other facts as there are reasons, if available, that touch the two entities or a neighbour."""
+    """Other facts that touch the two entities or a neighbour, as many as there are reasons if available."""
     heads, tails = graph.triplets[:, 0], graph.triplets[:, 2]
     close = np.zeros(graph.num_entities, bool)
     close[triplet[[0, 2]]] = True

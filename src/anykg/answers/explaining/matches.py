@@ -1,7 +1,7 @@
 """The clauses that imply a triplet, each with the facts that match its body.
 
-Clauses whose relations are filled in are rules of this graph: how often those with a path hold here is counted, from
-all entities or a sample. For each clause the grounding that holds most often is kept.
+Clauses whose relations are instantiated are rules of this graph. The confidence of those with a path is counted, from
+all entities or a sample. For each clause, the grounding that holds most often is kept.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from anykg.rules.named import LONGEST
 from anykg.rules.shapes import HALF_LINKS, path_clauses, path_steps
 
 TRIED = 16
-"""Groundings of a clause among which the best is chosen."""
+"""Number of groundings of a clause among which the best is chosen."""
 STARTS, WORK = 2000, 1_000_000
 """Upper bounds on the entities from which a rule is counted and on the facts read."""
 
@@ -35,9 +35,9 @@ class Match:
     clause: Clause
     facts: np.ndarray  # int64 [L, 3]: the body, filled in
     support: int | None = None
-    """Pairs of entities joined by such facts that have the relation; None if they were not counted."""
+    """Number of entity pairs linked by such facts that have the relation; None if not counted."""
     body: int | None = None
-    """Pairs that such facts join."""
+    """Number of entity pairs linked by such facts."""
     weight: float | None = None
     """The clause's contribution to the score, for a model made of clauses."""
 
@@ -77,7 +77,7 @@ def matches(
 def _held(
     graph: KnowledgeGraph, clause: Clause, steps: int, relations: tuple[int, ...]
 ) -> tuple[int, int] | tuple[None, None]:
-    """How many of the pairs joined by the path have the head's relation, and how many pairs it joins."""
+    """The number of pairs linked by the path that have the head's relation, and of all pairs linked by the path."""
     if not steps:
         return None, None
     directions, variables = path_steps(clause)

@@ -33,7 +33,7 @@ class Neighbourhood(NamedTuple):
 def neighbourhood(graph: KnowledgeGraph, triplet: np.ndarray, most: int, also: Sequence[int] = ()) -> Neighbourhood:
     """The `most` facts on the shortest walks between the two ends; the whole graph if it has no more.
 
-    Walks to the entities `also` count like those to the tail.
+    Walks to the entities in `also` count like those to the tail.
     """
     head, relation, tail = (int(part) for part in triplet)
     lengths = _walk_lengths(graph, head, (tail, *also))

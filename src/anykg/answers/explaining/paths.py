@@ -2,8 +2,8 @@
 
 A model may attribute its score to edges and layers (`LinkPredictor.edge_relevance`: Bellman-Ford networks do); a beam
 search then finds the paths from head to tail of largest total relevance. For any other model, facts near the triplet
-are removed one at a time; those that lower the score are candidates, alone and joined to paths. Either way the
-candidates are only guesses: `explanation` removes them in turn, always the one that lowers the score most.
+are removed one at a time; those that lower the score are candidates, alone and joined to paths. In both cases the
+candidates are only guesses: `explanation` removes them greedily, always the one that lowers the score the most.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ BEAMS = 12
 RELEVANT_FACTS = 100_000
 """Upper bound on the facts given to `edge_relevance`, which takes a few kilobytes for each."""
 REMOVAL_FACTS, REMOVED, LONGEST = 20_000, 32, 3
-"""Without `edge_relevance`: the number of facts that scores are computed on, how many of them are removed one by one,
-and the longest path they are joined to."""
+"""Without `edge_relevance`: the number of facts that scores are computed on, the number of facts removed one by one,
+and the maximum length of the paths they are joined to."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Path:
     facts: np.ndarray  # int64 [L, 3]
     nodes: tuple[int, ...]  # L + 1 entities
     worth: float
-    """Sum of the relevances."""
+    """Total relevance."""
     effect: float = 0.0
     """The decrease of the score without these facts, after removing those of the paths before it."""
 
@@ -79,7 +79,7 @@ def removal_effects(model: LinkPredictor, near: Neighbourhood, count: int = REMO
 
 
 def _joined(near: Neighbourhood, worth: np.ndarray, beams: int) -> list[Path]:
-    """The best paths from head to tail by the worth [L, 2E] of edges."""
+    """The best paths from head to tail by the weights [L, 2E] of edges."""
     edges = near.graph.with_inverses().astype(np.int64)
     read = np.flatnonzero((worth > 0).any(0))  # paths only use edges of positive worth, which are few
     head, _, tail = near.triplet

@@ -19,7 +19,7 @@ LONGEST_NAME = 26
 
 
 def can_draw(path: Path | str) -> None:
-    """Raise, before any work is done, if a file cannot be drawn to."""
+    """Raise if a file cannot be drawn to, before any work is done."""
     if Path(path).suffix not in FORMATS:
         raise ConfigError(f"{path}: expected a name that ends with {' or '.join(FORMATS)}.")
     if find_spec("matplotlib") is None:

@@ -59,7 +59,7 @@ def as_text(explanation: Explanation) -> str:
         lines += ["", "The score depends on these paths (by how much it falls as they are removed in turn):"]
         lines += [f"  {-path.effect:+.2f}  {_walk(graph, path)}" for path in explanation.paths]
     matches = [match for match in explanation.matches if match.support != 0]  # what never held speaks for nothing
-    lines += ["", "What speaks for it in this graph:" if matches else "No clause that holds in this graph implies it."]
+    lines += ["", "Evidence for it in this graph:" if matches else "No clause that holds in this graph implies it."]
     head = int(explanation.triplet[0])
     lines += [f"  {sentence(graph, match, head)}" for match in matches]
     lines += ["", *_test(explanation)]
@@ -70,7 +70,7 @@ def _test(explanation: Explanation) -> list[str]:
     removal, others = explanation.removal, explanation.random
     count = len(removal.facts)
     if not count:
-        return ["There is nothing to remove: no fact was given as a reason."]
+        return ["There is nothing to remove: no facts were given as reasons."]
     kind = "paths" if explanation.paths else "clauses"
     lines = [
         f"Without the {count} facts of the {kind}: score {removal.score:.2f} "
@@ -84,12 +84,14 @@ def _test(explanation: Explanation) -> list[str]:
             f"({mean - explanation.score:+.2f}), rank {rank:g}."
         )
         if removal.score >= mean:
-            lines.append("Removing the reasons does no more than chance: do not rely on this explanation.")
+            lines.append(
+                "Removing the reasons has no more effect than removing random facts: do not rely on this explanation."
+            )
     return lines
 
 
 def sentence(graph: KnowledgeGraph, match: Match, head: int) -> str:
-    """A clause in the graph's words: the facts along the path from the head, and how often the fact holds then."""
+    """A clause in the names of the graph: the facts along the path from the head, and how often the fact then holds."""
     parts = []
     facts = _along(match.facts, head)
     while facts:
@@ -135,7 +137,7 @@ def _contrast_lines(graph: KnowledgeGraph, explanation: Explanation) -> list[str
             f"instead of {contrast.lead:+.2f}."
         )
     if not contrast.facts:
-        lines.append(f"  None of {contrast.tested:,} single facts near them makes a difference.")
+        lines.append(f"  None of {contrast.tested:,} single facts near them make a difference if removed.")
     elif contrast.tested < contrast.nearby:
         lines.append(f"  ({contrast.tested:,} of {contrast.nearby:,} facts near them were tested.)")
     return lines

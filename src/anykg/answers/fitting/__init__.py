@@ -1,1 +1,1 @@
-"""Fit several models to one graph and learn how to mix them."""
+"""Fit several models to one graph and learn how to combine them."""

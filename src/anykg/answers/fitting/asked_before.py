@@ -1,6 +1,7 @@
-"""What a model made by `fit` was asked about hidden facts while it was made.
+"""The answers about hidden facts that were recorded while `fit` made a model.
 
-Its components have been fitted to those facts since, so asking again would flatter it: `check` reports these answers.
+Its components have been fitted to those facts since, so predicting them again would be biased: `check` reports these
+recorded answers instead.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ def fitted_to(model: LinkPredictor, graph: KnowledgeGraph) -> bool:
 
 
 def differing_facts(model: LinkPredictor, graph: KnowledgeGraph) -> int:
-    """In how many facts a graph differs from the one that a model was made for by `fit`; 0 for other models."""
+    """The number of facts in which a graph differs from the one that `fit` made a model for; 0 for other models."""
     if not isinstance(model, Mixture) or not model.config.sketch or fitted_to(model, graph):
         return 0
     return graph.derive(_differing, model)
@@ -37,7 +38,7 @@ def _differing(graph: KnowledgeGraph, model: Mixture) -> int:
 
 
 def has_seen(model: LinkPredictor, graph: KnowledgeGraph) -> bool:
-    """Whether a model was fitted to facts by name that may be facts of this graph: hiding them would prove nothing."""
+    """Whether a model was fitted by name to what may be facts of this graph, so that hiding them proves nothing."""
     if isinstance(model, Mixture):
         return bool(model.config.graph) or any(has_seen(part, graph) for part in model.models)
     if isinstance(model, ComplEx):
@@ -48,14 +49,14 @@ def has_seen(model: LinkPredictor, graph: KnowledgeGraph) -> bool:
 
 
 def calibrated(model: Mixture, graph: KnowledgeGraph, task: Target, missing: float) -> Calibration:
-    """The calibration by what was asked while a model was made, if a share of all true facts is missing."""
+    """The calibration from the recorded answers of a fitted model, for a given share of missing facts."""
     found = asked_before(model, graph, task)
     evidence = found.evidence(graph.num_relations)
     return fit(evidence, found.best_right, list(graph.relations), hidden=model.config.hidden_share, missing=missing)
 
 
 def asked_before(model: Mixture, graph: KnowledgeGraph, task: Target) -> Recovery:
-    """The questions about hidden facts and the answers, by a mix that was fitted to other hidden facts."""
+    """The recorded questions about hidden facts, with answers of a mix that was fitted to other hidden facts."""
     rest, hidden = hide_together(graph, model.config.hidden_share, model.config.seed)
     kind = "hidden" if task == "node" else "hidden_relation"
     questions, ranks, best, scores = (

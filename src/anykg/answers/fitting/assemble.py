@@ -24,13 +24,13 @@ from anykg.models.store import load_model
 
 TASKS: tuple[Target, ...] = ("node", "relation")
 ZERO_SHOT = "zero-shot"
-"""The component that is the foundation model, not adapted."""
+"""Name of the component that is the foundation model, not adapted."""
 
 
 def ranks_unfitted(run: Run, names: list[str], asked: Scored) -> tuple[str, np.ndarray]:
-    """The name and the ranks [Q] of what answers without fitting: the foundation model, with rules if it can have them.
+    """The name and the ranks [Q] of the model without fitting: the foundation model, with rules if it supports them.
 
-    The weights of rules are those that come with it.
+    The weights of the rules are those shipped with it.
     """
     if not run.unfitted or "rules" not in names:
         return ZERO_SHOT, asked.ranks[:, names.index(ZERO_SHOT)]
@@ -43,7 +43,7 @@ def ranks_unfitted(run: Run, names: list[str], asked: Scored) -> tuple[str, np.n
 def table_of(
     names: list[str], learnt: Learnt, of_relations: Learnt, unfitted: tuple[str, np.ndarray] | None = None
 ) -> tuple[dict[str, Any], ...]:
-    """A row for each component, one for what answers without fitting, and one for the mix."""
+    """A row for each component, one for the model without fitting, and one for the mix."""
     rows = []
     for index, name in enumerate(names):
         rows.append({"component": name} | _figures(learnt.asked.ranks[:, index]))
@@ -60,10 +60,10 @@ def table_of(
 
 
 def remark_on_gain(name: str, unfitted: np.ndarray, fitted: np.ndarray) -> str | None:
-    """What the mix gains over what answers without fitting; clear is more than two standard errors. None for one rank.
+    """The gain of the mix over the model without fitting; clear if more than two standard errors. None for one rank.
 
     Args:
-        name: What answers without fitting.
+        name: The model without fitting.
         unfitted: Its ranks [Q].
         fitted: Those of the mix.
     """
@@ -138,7 +138,7 @@ def assemble(
 
 
 def _keep_hidden(mixture: Mixture, kind: str, learnt: Learnt, rest: KnowledgeGraph | None) -> None:
-    """Keep the questions about hidden facts, the ranks of their answers and the best answers.
+    """Record the questions about hidden facts, the ranks of their answers and the best answers.
 
     An entity answers a question about itself only if the relation has such facts in `rest`, as in every list.
     """

@@ -21,18 +21,18 @@ from anykg.training.adapt import adapt
 FITTED = ("rules", "complex", "adapted")
 """Components that take time."""
 FEWEST_STEPS = 20
-"""Steps below which it is not worth adapting the foundation model."""
+"""Minimum number of steps for which adapting the foundation model is worthwhile."""
 JUDGED = 300
-"""Hidden facts by which settings of ComplEx are compared."""
+"""Number of hidden facts on which settings of ComplEx are compared."""
 MOST_STEPS = 3000
-"""Of adapting the foundation model."""
+"""Batch size for adapting the foundation model."""
 FASTER = 4.0
-"""Times the learning rate that the foundation model was trained with: there is time for few steps, and the rate falls
-to 0."""
+"""Factor on the learning rate that the foundation model was trained with: there is only time for few steps, and the
+rate decays to 0."""
 
 
 def fit_components(run: Run) -> None:
-    """Fit every component to the rest of the facts; after Ctrl-C, only those that cost nothing."""
+    """Fit every component to the rest of the facts; after Ctrl-C, only those that need no fitting."""
     waiting = begin(run)
     for name in FITTED:
         seconds = run.clock.take(name)
@@ -62,7 +62,7 @@ def begin(run: Run) -> list[str]:
 
 
 def add(run: Run, name: str, model: LinkPredictor, fits: Restarts | None, seconds: float) -> None:
-    """Add a fitted component, with what ComplEx needs to continue, and the seconds that it took."""
+    """Add a fitted component, with the state that ComplEx needs to continue, and the seconds it took."""
     run.models[name], run.took[name] = model, seconds
     run.fits = run.fits if fits is None else fits
 
@@ -90,7 +90,7 @@ def _complex(run: Run, seconds: float) -> LinkPredictor | None:
     settings = settings_for(run.rest, seconds, run.seed)
     if settings.pace > seconds:
         run.tell(
-            f"complex: left out, because one pass over the facts takes about {settings.pace:.0f} s and there are "
+            f"complex: left out, because one epoch takes about {settings.pace:.0f} s and there are "
             f"{seconds:.0f} s for it; allow more minutes to include it"
         )
         return None
@@ -108,7 +108,7 @@ def _complex(run: Run, seconds: float) -> LinkPredictor | None:
     run.parts.save_fits(run.fits)
     config = run.fits.config
     run.tell(
-        f"complex: starts {len(run.fits.vectors)}, passes {run.fits.epochs}, rank {config.rank}, "
+        f"complex: starts {len(run.fits.vectors)}, epochs {run.fits.epochs}, rank {config.rank}, "
         f"N3 {config.regularisation:g}, relation loss {config.relation_loss:g}"
     )
     return run.fits.model(run.rest)
@@ -138,9 +138,9 @@ def _adapted(run: Run, seconds: float) -> LinkPredictor | None:
 
 
 def refit(run: Run) -> None:
-    """Fit to all facts what is bound to facts; rules only if there is at least half the time they took before."""
+    """Refit fact-dependent components to all facts; rules only if there is at least half the time they took before."""
     seconds = run.clock.take("again")
-    run.tell(f"fitting again to all facts: {seconds:.0f} s")
+    run.tell(f"refitting to all facts: {seconds:.0f} s")
     try:
         if run.fits is not None and "complex" in run.models:
             share = 0.65 if "rules" in run.models else 1.0

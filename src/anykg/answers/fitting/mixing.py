@@ -1,10 +1,10 @@
-"""Learn how to weigh models by facts that none of them has seen.
+"""Learn mixing weights for models from facts that none of them has seen.
 
 A question has one hidden answer: (h, r, ?) among entities, with r over both directions, or (h, ?, t) among relations.
-Its candidates are the answer, the best ones of every component, and a uniform sample that stands for all others; facts
-of the visible graph are no candidates. The weights maximise the likelihood of the answers under a softmax over the
+Its candidates are the answer, the best ones of every component, and a uniform sample that represents all others; facts
+of the visible graph are not candidates. The weights maximise the likelihood of the answers under a softmax over the
 candidates: one set of weights for all questions, plus a correction for every relation and direction that is shrunk
-towards zero, so that it only shows where there are facts to learn it from.
+towards zero, so that it only matters if there are enough facts to learn it from.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ BEST, DRAWN = 32, 128
 """Candidates per question: the top BEST of each component and DRAWN sampled uniformly from the rest."""
 SCORES_AT_ONCE = 1 << 22
 STRENGTHS = (1.0, 5.0, 25.0)
-"""Shrinkages of the corrections that are tried, as questions' worth of prior."""
+"""Candidate values for the shrinkage of the corrections, as a prior strength in questions."""
 RIDGE = 2.0
 """Shrinkage of the weights themselves."""
 FOLDS = 3
@@ -107,13 +107,13 @@ def ask(
 
     Args:
         models: The components.
-        encoded: What each made of `visible`.
+        encoded: The encoding of `visible` by each component.
         visible: The facts that the components were fitted to.
         whole: The same with the hidden facts.
-        questions: Head, relation, answer; or head, tail, answer if relations are asked for.
-        kind: What is asked for.
-        rejected: Triples that are known to be wrong; those that answer a question are candidates of it.
-        seed: Draws the candidates.
+        questions: Head, relation, answer; or head, tail, answer if relations are predicted.
+        kind: What is predicted.
+        rejected: Triples that are known to be wrong; they are candidates of the questions they would answer.
+        seed: Seed for drawing the candidates.
         progress: Called with (done, total) questions.
     """
     rng = torch_generator(seed, "mixing", "candidates")
@@ -137,7 +137,7 @@ def ask(
 
 
 def pooled(parts: Sequence[Scored]) -> Scored:
-    """Questions of several parts, or of several graphs, as one; those with fewer candidates are filled up."""
+    """Concatenate questions of several parts or graphs, padding those with fewer candidates."""
     nothing_rejected = all(part.rejected is None for part in parts)
     rejected = [torch.zeros_like(part.also_right) if part.rejected is None else part.rejected for part in parts]
     return Scored(
@@ -181,7 +181,7 @@ def _candidates(
 
 
 def _rows_of(ragged: Ragged, answers: Tensor) -> Tensor:
-    """The values of each row [B, L], filled up with its answer."""
+    """The values of each row [B, L], padded with its answer."""
     counts = np.diff(ragged.offsets)
     rows = answers[:, None].repeat(1, int(counts.max(initial=0)))
     column = np.arange(len(ragged.values)) - np.repeat(ragged.offsets[:-1], counts)
@@ -197,7 +197,7 @@ def _mask_of(ragged: Ragged, count: int, width: int) -> Tensor:
 
 
 def _padded(parts: list[Tensor], value: float) -> Tensor:
-    """Tensors [B, K, ...] of different K one below the other, filled up with a value."""
+    """Concatenate tensors [B, K, ...] of different K, padded with a value."""
     width = max(part.shape[1] for part in parts)
     filled = []
     for part in parts:
@@ -217,7 +217,7 @@ def _first(ids: Tensor) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Weights:
-    """Weights of C components: for a question in general, and what is added for a relation and direction."""
+    """Weights of C components: global weights, and corrections for a relation and direction."""
 
     general: np.ndarray  # [C]
     corrections: np.ndarray  # [G, C], by the second column of a question
@@ -236,10 +236,11 @@ def fit_weights(
     *,
     unexplained: float = 0.0,
 ) -> Weights:
-    """The weights that make the answers likely; with a `strength` of None, without corrections.
+    """The weights of maximum likelihood; with a `strength` of None, without corrections.
 
-    `unexplained` is the chance of an answer that no component can explain. It bounds what such an answer costs: without
-    it the weights serve answers that no mix ranks well, at the expense of those that it could rank first.
+    `unexplained` is the chance of an answer that no component can explain. It bounds the loss of such an answer:
+    without it the weights would be spent on answers that no mix ranks well, at the expense of those that it could rank
+    first.
     """
     count, offsets = scored.components, scored.likelihood_offsets
     spread = _spread(scored)
@@ -299,7 +300,7 @@ def mixed(scored: Scored, weights: Weights) -> Tensor:
 
 
 def ranks_of(scored: Scored, scores: Tensor) -> np.ndarray:
-    """Ranks [Q] of the answers; a drawn candidate that scores better counts for all it stands for."""
+    """Ranks [Q] of the answers; a sampled candidate that scores better counts for all candidates that it represents."""
     stands_for = scored.likelihood_offsets.exp()
     better = ((scores > scores[:, :1]) * stands_for).sum(1)
     ties = ((scores == scores[:, :1]) * stands_for).sum(1) - 1
@@ -321,7 +322,7 @@ def folds_of(questions: np.ndarray, count: int = FOLDS) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Mix:
-    """Chosen weights, and the scores they give to questions they were not fitted to."""
+    """Selected weights, and cross-fitted scores."""
 
     weights: Weights
     strength: float | None
@@ -332,7 +333,7 @@ class Mix:
 
     @property
     def mrr(self) -> float:
-        """Of questions the weights were not fitted to."""
+        """Mixed scores of questions that the weights were not fitted to."""
         return float((1 / self.ranks).mean())
 
 
@@ -349,7 +350,7 @@ def cross_fitted(scored: Scored, groups: int, strength: float | None, start: Wei
 
 
 def choose(scored: Scored, groups: int, *, corrections: bool = True) -> Mix:
-    """Fit the weights, with the shrinkage that makes answers in folds left out most likely."""
+    """Fit the weights, with the shrinkage that maximises the likelihood of held-out folds."""
     start = fit_weights(scored, groups, None)
     best: tuple[float, float | None, Tensor] | None = None
     for strength in (None, *STRENGTHS) if corrections else (None,):

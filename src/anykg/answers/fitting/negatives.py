@@ -15,7 +15,7 @@ from anykg.io.catalog import as_graph
 
 Triple = tuple[str, str, str]
 Negatives = Iterable[tuple[str, str, str]] | Path | str
-"""Triples of names, a file of triples, or the decisions file of the web page, of which the rejected ones count."""
+"""Triples of names, a file of triples, or the decisions file of the web page, whose rejected facts are used."""
 
 
 def read_negatives(source: Negatives) -> list[Triple]:
@@ -62,7 +62,8 @@ def find_negatives(graph: KnowledgeGraph, triples: list[Triple]) -> np.ndarray:
     known = [row for row in ids if None not in row]
     if triples and not known:
         raise DataError(
-            f"negatives: the graph has the names of none of the {len(triples)} triples, of which the first is "
-            f"{triples[0]!r}; use the names of the graph."
+            f"negatives: none of the {len(triples)} triples has names of the graph; the first is {triples[0]!r}. "
+            "Use the "
+            "names of the graph."
         )
     return np.array(known, np.int64).reshape(-1, 3)

@@ -18,7 +18,7 @@ from anykg.models.registry import MODELS
 from anykg.models.store import load_model, load_tensors, save_description, save_tensors, save_weights
 
 FOLDER = ".unfinished-fit"
-"""Inside the folder of the model; a name that nothing else has, as a new fit deletes it."""
+"""Folder inside that of the model, with a unique name because a new fit deletes it."""
 FITS_FILE = "fits.safetensors"
 
 
@@ -51,7 +51,7 @@ class Parts:
             save_description(self.folder / name, registered_name(model), model, self.made_for)
 
     def load_fits(self) -> Restarts | None:
-        """The vectors of ComplEx with what is needed to continue; call `load` first."""
+        """The vectors of ComplEx with the state needed to continue; call `load` first."""
         if self.folder is None or not (self.folder / FITS_FILE).exists():
             return None
         try:
@@ -63,7 +63,7 @@ class Parts:
         return Restarts(ComplExConfig(**note["config"]), vectors, note["epochs"], note["pace"])
 
     def save_fits(self, fits: Restarts) -> None:
-        """Keep the vectors of ComplEx with what is needed to continue."""
+        """Keep the vectors of ComplEx with the state needed to continue."""
         if self.folder is not None:
             tensors = {
                 f"{i}.{name}": value for i, part in enumerate(fits.vectors) for name, value in vars(part).items()
@@ -74,12 +74,12 @@ class Parts:
             save_tensors(self.folder / FITS_FILE, tensors, note)
 
     def leave(self) -> None:
-        """Show that the fit was stopped, also if no component was finished."""
+        """Record that the fit was stopped, even if no component was finished."""
         if self.folder is not None:
             self.folder.mkdir(exist_ok=True)
 
     def clear(self) -> None:
-        """Forget all components."""
+        """Remove all components."""
         if self.folder is not None and self.there:
             shutil.rmtree(self.folder)
 

@@ -1,4 +1,4 @@
-"""A fit under way: its graph, its time and what is finished."""
+"""The state of a running fit: its graph, its time and its finished components."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from anykg.models.complex.restarts import Restarts
 from anykg.progress import Progress, ignore
 
 SHARE = 0.1
-"""Of the facts, hidden."""
+"""Share of the facts that is hidden."""
 STAGES = {"rules": 0.10, "complex": 0.24, "adapted": 0.32, "ask": 0.12, "mix": 0.04, "again": 0.18}
-"""How the time is shared out."""
+"""How the time is divided between the stages."""
 
 Tell = Callable[[str], None]
 
 
 class Clock:
-    """The time that is left, shared out among the stages still to come."""
+    """The remaining time, divided between the remaining stages."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds, self.started = seconds, time.monotonic()
@@ -33,7 +33,7 @@ class Clock:
         return self.seconds - (time.monotonic() - self.started)
 
     def take(self, *stages: str) -> float:
-        """Seconds for stages, which no longer wait."""
+        """Seconds for stages, which are then no longer pending."""
         share = sum(STAGES[stage] for stage in stages) / sum(self.waiting.values())
         for stage in stages:
             self.waiting.pop(stage)
@@ -42,7 +42,7 @@ class Clock:
 
 @dataclass(eq=False)
 class Run:
-    """A fit under way."""
+    """A running fit."""
 
     graph: KnowledgeGraph
     rest: KnowledgeGraph
@@ -56,19 +56,19 @@ class Run:
     rejected: KnowledgeGraph | None = None
     """Triples that are known to be wrong."""
     unfitted: str = ""
-    """The name of the foundation model mixed with rules, which answers without fitting; empty if it has no weights for
+    """The name of the foundation model mixed with rules, as it is without fitting; empty if it has no weights for
     rules."""
     missing: float | None = None
-    """Share of all true facts that the graph is taken to lack; None estimates it."""
+    """Assumed share of all true facts that the graph lacks; None estimates it."""
     models: dict[str, LinkPredictor] = field(default_factory=dict)
     fits: Restarts | None = None
     took: dict[str, float] = field(default_factory=dict)
     """Seconds that each stage took."""
 
     def interrupt(self) -> None:
-        """Fit nothing more: mix what is finished."""
+        """Stop fitting and mix the finished components."""
         self.clock.interrupted = True
-        self.tell("Interrupted: mixing what is finished.")
+        self.tell("Interrupted: mixing the finished components.")
 
     def report(self, *_: int) -> None:
         """Move the progress bar to the time spent."""

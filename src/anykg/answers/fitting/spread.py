@@ -1,6 +1,6 @@
-"""Fit the components of a mix side by side, on a cluster.
+"""Fit the components of a mix in parallel, on a cluster.
 
-Every component gets all the time that they share on one machine; with fewer workers than components, they take turns.
+Every component gets all the time that they share on one machine; with fewer workers than components, they run in turn.
 A worker hides the same facts, because it knows the seed, and returns the files of its component.
 """
 
@@ -26,14 +26,14 @@ MESSAGES, SECONDS = "messages", "seconds"
 
 
 class Common(NamedTuple):
-    """What all workers need to know, beside the graph and the foundation model."""
+    """Data that all workers need besides the graph and the foundation model."""
 
     seed: int
     made_for: Mapping[str, Any]
 
 
 def fit_components(run: Run, cluster: Cluster) -> None:
-    """As `components.fit_components`, on a cluster."""
+    """Like `components.fit_components`, on a cluster."""
     waiting = begin(run)
     seconds = run.clock.take(*FITTED)
     if not waiting:
@@ -62,7 +62,7 @@ def fit_components(run: Run, cluster: Cluster) -> None:
 
 
 def fit_on_worker(subject: Subject, common: Common, name: str, seconds: float) -> Arrays:
-    """Fit a component, in a worker: the content of its files by path, its messages, and the seconds it took."""
+    """Fit a component in a worker; returns the content of its files by path, its messages, and the seconds it took."""
     rest, hidden = hide_together(subject.graph, SHARE, common.seed)
     messages: list[str] = []
     started = time.monotonic()
@@ -81,9 +81,10 @@ def fit_on_worker(subject: Subject, common: Common, name: str, seconds: float) -
 
 
 def _receive(run: Run, name: str, files: Arrays) -> None:
-    """Add the component that a worker's files hold, if it made one.
+    """Add the component in a worker's files, if there is one.
 
-    Fitting again to all facts happens here, so what counts is at most the time the component would have had here.
+    Refitting to all facts happens in this process, so the recorded time is at most what the component would have had
+    here.
     """
     took = min(float(files.pop(SECONDS)), STAGES[name] * run.clock.seconds)
     with tempfile.TemporaryDirectory() as temporary:

@@ -1,4 +1,4 @@
-"""Ask the components for hidden facts, and learn from that how to weight them."""
+"""Predict hidden facts with the components, and learn their weights from the results."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from anykg.models.base import LinkPredictor
 from anykg.seeds import generator
 
 MOST_QUESTIONS, FEWEST_QUESTIONS = 2400, 100
-"""Questions about hidden facts: as many as there is time for, within these bounds."""
+"""Bounds on the number of questions about hidden facts; within them, as many as there is time for."""
 TOO_SLOW = 1.5
-"""Times the seconds for the fewest questions above which a component is not asked: first the foundation model, then the
-slowest of those that need no fitting."""
+"""A component is dropped if the minimum number of questions would take more than this many times the available seconds:
+first the foundation model, then the slowest of those that need no fitting."""
 MOST_RELATION_QUESTIONS, FEWEST_RELATION_QUESTIONS, SOME_RELATION_QUESTIONS = 300, 80, 10
 BRIEF = 0.05
-"""Seconds below which something is timed three times."""
+"""Measurements below this many seconds are repeated three times."""
 NEGLIGIBLE = 5e-4
-"""Loss of log-likelihood per question below which the mix does without a component."""
+"""A component is dropped from the mix if that costs less log-likelihood per question than this."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,12 +46,12 @@ class Learnt:
     names: list[str]
     """Components with a weight."""
     asked: Scored
-    """All components that were asked."""
+    """All components that were evaluated."""
     mix: Mix
 
 
 def ask_entities(run: Run, encoded: dict[str, Any], seconds: float) -> tuple[list[str], Scored]:
-    """Ask for both ends of as many hidden facts as there is time for, without components that are too slow."""
+    """Predict both ends of as many hidden facts as there is time for, without components that are too slow."""
     order = generator(run.seed, "fit", "questions").permutation(len(run.hidden))
     facts = _contested_first(run, run.hidden.triplets[order])
 
@@ -78,7 +78,7 @@ def ask_entities(run: Run, encoded: dict[str, Any], seconds: float) -> tuple[lis
             costs.pop(name)
             run.tell(
                 f"{name}: left out, because {FEWEST_QUESTIONS} questions to all components would take {needed:.1f} s "
-                f"and there are {seconds:.1f} s for them; allow more minutes for it"
+                f"and there are {seconds:.1f} s for them; allow more minutes to include it"
             )
     if not {"zero-shot", "adapted"} & costs.keys():
         run.tell("The foundation model is not in the mix and may answer better on its own; compare the two with check.")
@@ -87,7 +87,7 @@ def ask_entities(run: Run, encoded: dict[str, Any], seconds: float) -> tuple[lis
 
 
 def ask_relations(run: Run, encoded: dict[str, Any], seconds: float) -> tuple[list[str], Scored]:
-    """Ask for the relation of as many hidden facts as there is time for, without components that are too slow."""
+    """Predict the relation of as many hidden facts as there is time for, without components that are too slow."""
     order = generator(run.seed, "fit", "relation questions").permutation(len(run.hidden))
     heads, relations, tails = run.hidden.triplets[order[:MOST_RELATION_QUESTIONS]].astype(np.int64).T
     asked = [name for name in run.models if name != "zero-shot" or "adapted" not in run.models]
@@ -141,9 +141,9 @@ def _contested_first(run: Run, facts: np.ndarray) -> np.ndarray:
 def learn(names: list[str], asked: Scored, groups: int) -> Learnt:
     """Weights of the mix: without the foundation model as it is if the adapted one replaces it, and not below the best.
 
-    The best component answers alone if it finds the hidden facts better than the mix does, or if a mix that was fitted
-    to other hidden facts is behind by more than its standard error. Less may be chance: on a graph that lacks many
-    facts, first places are lost to true answers that are not hidden.
+    The best component is used alone if it predicts the hidden facts better than the mix does, or if a cross-fitted mix
+    is worse by more than its standard error. A smaller difference may be noise: on a graph that lacks many facts, first
+    places are lost to true answers that are not hidden.
     """
     mix = choose(asked, groups)
     used = list(range(len(names)))

@@ -1,1 +1,1 @@
-"""Hide facts of a graph, ask a model for them, and keep its answers in the cache."""
+"""Hide facts of a graph, predict them with a model, and cache its answers."""

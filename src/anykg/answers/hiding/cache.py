@@ -1,8 +1,8 @@
-"""Cache the answers about hidden facts, so that a check is not repeated.
+"""Cache the answers about hidden facts, so that a check need not be repeated.
 
-They are kept in the user's cache under the digests of graph, model and settings, and of the code of anykg. A graph that
-changed by a few per cent of its facts since it was checked uses the answers about its earlier version, as calibrations
-do (`answers.calibrating.calibration`), without those about facts that no longer exist.
+They are kept in the user's cache under the digests of graph, model and settings, and of the code of anykg. A graph in
+which a few per cent of the facts changed since it was checked reuses the answers about its earlier version, like
+calibrations (`answers.calibrating.calibration`), except for facts that no longer exist.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Recalled(NamedTuple):
     share: float
     """Share of the facts hidden at a time."""
     differing: int
-    """Facts in which the graph differs from the one that was checked."""
+    """Number of facts in which the graph differs from the one that was checked."""
 
 
 def keys_of(models: list[str], *settings: object) -> list[str]:
@@ -155,6 +155,6 @@ def _folder() -> Path:
 
 
 def _ours(models: list[LinkPredictor]) -> bool:
-    """Whether the models are all anykg's own: other code may change without notice."""
+    """Whether all models are part of anykg: other code may change without notice."""
     parts = (type(part).__module__.partition(".")[0] for model in models for part in model.modules())
     return set(parts) <= {"anykg", "torch"}

@@ -1,7 +1,7 @@
-"""Hide facts of a graph and ask a model for them.
+"""Hide facts of a graph and predict them with a model.
 
-A few facts are hidden at a time, so that the rest stays like the graph; small graphs take several rounds. No entity
-and no relation is left without facts. A hidden fact is ranked as in the `full` protocol: among all entities (or
+A few facts are hidden at a time, so that the rest stays similar to the graph; small graphs need several rounds. No
+entity and no relation is left without facts. A hidden fact is ranked as in the `full` protocol: among all entities (or
 relations), other known facts filtered.
 """
 
@@ -57,7 +57,7 @@ class Recovery:
     best_right: np.ndarray  # bool [A], whether the answer is a hidden fact
 
     def evidence(self, num_relations: int) -> Evidence:
-        """The best answers as probabilities are learnt from them."""
+        """The best answers in the form from which probabilities are learnt."""
         return Evidence(
             self.best_questions,
             group_of(self.best_facts, self.best_columns, num_relations),
@@ -139,10 +139,10 @@ def ask_back(
     budget: int | None = None,
     cluster: Cluster | None = None,
 ) -> Recovery:
-    """Ask for both ends (or the relation) of every hidden fact, a slice of the questions at a time.
+    """Predict both ends (or the relation) of every hidden fact, one slice of the questions at a time.
 
     `twins` [T, 2] are pairs of relations that duplicate or invert each other; r + R is the inverse of r. `whole` is the
-    graph that the rounds were drawn from, `budget` how many facts are read for a question, and `cluster` where to ask.
+    graph that the rounds were drawn from, `budget` the number of facts read per question, and `cluster` where to run.
     """
     rest, hidden = rounds[0]
     whole = rest.union(hidden) if whole is None else whole
@@ -174,7 +174,7 @@ def ask_back(
 
 
 def _slices(facts: np.ndarray, column: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Facts [F, 3] that ask the same questions together: rows of the facts, and the numbers of their questions."""
+    """Group facts [F, 3] that ask the same question: rows of the facts, and the numbers of their questions."""
     distinct = deduplicate(questions_about(facts, column))
     order = asking_order(distinct.questions)
     for start in range(0, len(order), SLICE):
@@ -183,7 +183,7 @@ def _slices(facts: np.ndarray, column: int) -> Iterator[tuple[np.ndarray, np.nda
 
 
 def rank_part(subject: Subject, hiding: Hiding, number: int, column: int, rows: np.ndarray) -> Arrays:
-    """Ask for a column of some hidden facts of a round: those at rows [F]."""
+    """Predict a column of some hidden facts of a round: those at rows [F]."""
     hidden = hiding.rounds[number]
     progress, whole, rest = subject.progress, subject.graph, subject.without(hidden)
     facts = whole.triplets[hidden[rows]].astype(np.int64)
@@ -224,7 +224,7 @@ def rank_part(subject: Subject, hiding: Hiding, number: int, column: int, rows: 
 
 
 def _joined(parts: list[Arrays], column: int, number: int) -> Recovery:
-    """The parts of one round that asked for one column, with the facts in their order."""
+    """Concatenate the parts of one round that predict one column, in the order of the facts."""
     whole = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     order = np.argsort(whole.pop("at"))
     del whole["questions"]
@@ -235,7 +235,7 @@ def _joined(parts: list[Arrays], column: int, number: int) -> Recovery:
 
 
 def given_away(rest: KnowledgeGraph, facts: np.ndarray, twins: np.ndarray) -> np.ndarray:
-    """Bool [Q]: whether the two entities are still joined by a twin of the relation."""
+    """Bool [Q]: whether the two entities are still linked by a twin of the relation."""
     heads, relations, tails = facts.T
     width = 2 * rest.num_relations
     revealed = np.zeros(len(facts), bool)

@@ -1,7 +1,7 @@
-"""How many proposed facts are right? The benchmark's hidden facts are looked for among the best 100 and 1,000.
+"""Measure how many proposed facts are right: the benchmark's hidden facts among the best 100 and 1,000 proposals.
 
-By probability, as `anykg complete` lists them, and by the model's scores alone. True facts that the benchmark does not
-have count as errors.
+Proposals are ranked by probability, as in `anykg complete`, and by the model's scores alone. True facts that the
+benchmark does not have count as errors.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NAMES = (
     *("EN-FR", "DE-EN", "DB-WD", "DB-YG", "YG-DB"),
     *(f"wikitopics:{topic}" for topic in ("art", "award", "edu", "health")),
 )
-"""None of them was used to choose how probabilities of proposals are learnt."""
+"""None of these graphs was used to develop the probabilities of proposals."""
 GRAPHS = dict.fromkeys(NAMES, 0.0)
 
 
@@ -37,7 +37,7 @@ def measure(name: str, minutes: float, data_dir: Path | None = None) -> dict[str
 
 
 def right_proposals(model: LinkPredictor, graph: KnowledgeGraph, whole: KnowledgeGraph) -> dict[str, Any]:
-    """How many of the proposals for a graph are facts of the whole, and how many the probabilities promise."""
+    """The number of proposals for a graph that are facts of the whole, and the number expected by probability."""
     figures: dict[str, Any] = {"hidden": len(whole) - len(graph)}
     for title, calibrated in (("probability", True), ("score", False)):
         found = complete(graph, model=model, count=max(COUNTS), calibrated=calibrated)

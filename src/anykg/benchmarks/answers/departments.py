@@ -1,4 +1,4 @@
-"""A graph of an organisation, fitted with a tenth of its facts hidden: is the right department first, and how sure?"""
+"""Fit a graph of an organisation with a tenth of its facts hidden, and test the predicted departments."""
 
 from __future__ import annotations
 

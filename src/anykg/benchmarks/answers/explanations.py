@@ -1,8 +1,8 @@
-"""Do explanations name the fact that matters? Every fact nearby is removed in turn, and both answers scored again.
+"""Test whether explanations name the fact that matters, by removing every fact nearby and scoring again.
 
-Of the single fact that `explain` names for a test fact: does no other fact that touches the head, the answer or the
-runner-up lower the answer relative to the runner-up more? At most 100 others, drawn at random beyond that. If no fact
-is named, one that lowers it is a failure.
+For the single fact that `explain` names for a test fact, it is tested whether any other fact that touches the head, the
+answer or the runner-up lowers the answer relative to the runner-up more: at most 100 others, sampled if there are more.
+If no fact is named, any fact that lowers it is a failure.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def measure(name: str, minutes: float, data_dir: Path | None = None) -> dict[str
 
 
 def single_facts(model: LinkPredictor, graph: KnowledgeGraph, facts: np.ndarray) -> dict[str, Any]:
-    """For how many facts [F, 3] the named single fact matters most, and among how many on average."""
+    """The number of facts [F, 3] for which the named single fact matters most, and the mean number of facts tested."""
     largest, compared, unnamed = 0, [], 0
     for fact in facts:
         found = contrast(model, graph, fact)
@@ -57,7 +57,7 @@ def single_facts(model: LinkPredictor, graph: KnowledgeGraph, facts: np.ndarray)
 def effects_of_others(
     model: LinkPredictor, graph: KnowledgeGraph, triplet: np.ndarray, found: Contrast, named: np.ndarray | None
 ) -> np.ndarray:
-    """How much smaller the lead over the runner-up is without each fact nearby but the named one."""
+    """The decrease of the lead over the runner-up without each fact nearby, except the named one."""
     head, relation, tail = triplet.tolist()
     near = touching(graph, np.array([head, tail, found.other]))
     near = near if named is None else near[(graph.triplets[near] != named).any(1)]

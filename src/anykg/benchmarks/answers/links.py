@@ -37,7 +37,7 @@ GRAPHS = (
     *("CoDEx-S", "CoDEx-M", "WN18RR", "FB15k-237"),
 )
 TRAINED_ON = ("Kinship", "UMLS", "Nations", "CoDEx-S", "CoDEx-M", "WN18RR", "FB15k-237")
-"""Those whose training facts were among those of the shipped network."""
+"""Graphs whose training facts were among those of the shipped network."""
 MINUTES = (2.0, 1.0, 5.0)
 ZERO_SHOT, FIT = "zero-shot", "fit"
 SYSTEMS = (ZERO_SHOT, FIT, *pykeen_baselines.NAMES)
@@ -48,7 +48,7 @@ Tell = Callable[[str], None]
 
 
 def measure(system: str, task: Task, minutes: Sequence[float], limit: int, tell: Tell) -> Iterator[dict[str, Any]]:
-    """The figures of a system on a task after each of some minutes, which are rising."""
+    """The figures of a system on a task after each of some increasing numbers of minutes."""
     graph, whole = task.observed, task.known
     facts = task.test.triplets.astype(np.int64)
     if len(facts) > limit:

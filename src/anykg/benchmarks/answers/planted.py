@@ -1,6 +1,6 @@
-"""Does an audit find planted errors? 1% of the facts get one end redrawn among entities of the same kind.
+"""Test whether an audit finds planted errors: 1% of the facts get one end redrawn among entities of the same kind.
 
-A fact that the benchmark has among its validation or test facts is no error, so it is never planted.
+A validation or test fact of the benchmark is not an error, so it is never planted.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from anykg.io.catalog import load_task
 from anykg.seeds import generator
 
 GRAPHS = {"EN-FR": 6.0, "FB15k-237": 20.0}
-"""Minutes for each."""
+"""Minutes for each graph."""
 SHARE = 0.01
 SUSPECTS = 100
 

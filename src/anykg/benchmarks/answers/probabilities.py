@@ -1,8 +1,8 @@
-"""How far stated probabilities of first answers are from the truth, by relation and direction.
+"""Measure the calibration of probabilities of first answers, by relation and direction.
 
-A first answer is right if it is any fact of the benchmark, and the benchmark's share of facts outside the graph is what
-probabilities take to be missing. The same with the share that the graph itself suggests is kept beside it: that counts
-true facts which the benchmark does not have.
+A first answer is right if it is any fact of the benchmark, and the probabilities assume the benchmark's share of facts
+outside the graph to be missing. The results with the share estimated from the graph itself are reported as well; that
+share includes true facts that the benchmark does not have.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from anykg.graph.graph import HEAD, TAIL, KnowledgeGraph
 from anykg.models.base import LinkPredictor
 
 FEWEST = 50
-"""Test facts of a relation and direction whose calibration is reported."""
+"""Minimum number of test facts for the calibration of a relation and direction to be reported."""
 
 Stated = Callable[[Evidence], np.ndarray]
 """The probabilities [A] of answers."""
@@ -30,9 +30,9 @@ def calibration_errors(
 ) -> dict[str, dict[str, Any]]:
     """How far stated probabilities of first answers are from the truth, by relation and direction.
 
-    The questions are asked once, for all of `stated`. `chance` is the mean error that probabilities which hold would
-    have on as many questions: facts that share a question share its first answer, so that some groups of many facts
-    are a few questions only.
+    The questions are answered once, for all of `stated`. `chance` is the expected error of perfectly calibrated
+    probabilities on the same number of questions: facts with the same question share its first answer, so that some
+    groups of many facts have only a few questions.
     """
     rows: dict[str, list[tuple[float, float]]] = {name: [] for name in stated}
     for column in (TAIL, HEAD):
@@ -51,7 +51,7 @@ def calibration_errors(
 
 
 def chance_error(probabilities: np.ndarray, questions: np.ndarray) -> float:
-    """The expected |mean stated - share right| of facts [F] if the probabilities hold; `questions` [F] share an answer.
+    """The expected |mean stated - share right| of facts [F] if calibrated; `questions` [F] share an answer.
 
     >>> float(round(chance_error(np.full(50, 0.5), np.arange(50)), 3))
     0.056
@@ -72,10 +72,10 @@ def _summary(rows: list[tuple[float, float]]) -> dict[str, Any]:
 
 
 def by_relation(calibration: Calibration, graph: KnowledgeGraph) -> Stated:
-    """The probabilities that a calibration states."""
+    """The probabilities of a calibration."""
     return lambda evidence: calibration.probabilities(evidence, list(graph.relations))
 
 
 def one_curve(calibration: Calibration) -> Stated:
-    """The probabilities that one curve of all scores states."""
+    """The probabilities of a single curve for all scores."""
     return lambda evidence: calibration(evidence.scores)

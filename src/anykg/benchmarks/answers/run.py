@@ -1,8 +1,8 @@
 """`anykg reproduce answers`: fill in the cells that are missing.
 
-A cell is a graph, a number of minutes and a system: one that predicts links (`links`), or a use of answers that has
-graphs of its own. It is written as one line as soon as it is done, so that the same command resumes an interrupted run.
-Cells made with other weights of the shipped network are made again.
+A cell is a graph, a number of minutes and a system: one that predicts links (`links`), or another use of answers with
+its own graphs. Each cell is written as one line as soon as it is done, so that the same command resumes an interrupted
+run. Cells made with other weights of the shipped network are recomputed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CELLS_FILE = "cells.json"
 
 
 class Use(NamedTuple):
-    """Something that answers are used for."""
+    """A use of answers."""
 
     graphs: Mapping[str, float]
     """Minutes for each graph; 0 where nothing is fitted."""
@@ -75,7 +75,7 @@ def run(
 
 
 def _keys(graphs: Sequence[str] | None, minutes: Sequence[float], systems: Sequence[str], limit: int) -> list[Cell]:
-    """The keys of all cells asked for; ConfigError if there are none for a system or a graph."""
+    """The keys of all requested cells; ConfigError if there are none for a system or a graph."""
     unknown = [system for system in systems if system not in SYSTEMS]
     if unknown:
         raise ConfigError(f"There is no system {unknown[0]!r}; there are {', '.join(SYSTEMS)}.")
@@ -103,7 +103,7 @@ def _weights_of(system: str) -> Cell:
 
 @cache
 def network_digest() -> str:
-    """The digest of the shipped network's weights, as it is kept in cells."""
+    """The digest of the shipped network's weights, as stored in cells."""
     return digest_of(load_model(FOUNDATION))[:16]
 
 
@@ -122,7 +122,7 @@ def _predict(path: Path, keys: list[Cell], data_dir: Path | None, tell: Tell) ->
 
 
 def _add(path: Path, cell: Cell) -> None:
-    """Write a cell in place of one made with other weights."""
+    """Write a cell, replacing one made with other weights."""
     same = {name: cell.get(name) for name in ("graph", "minutes", "system", "limit")}
     with claimed(path.parent, wait=True):  # other processes may have added cells
         others = [other for other in read_cells(path) if not _matches(other, same)]

@@ -1,8 +1,8 @@
 """Generate a small organisation graph: departments, staff, skills and services; about 3,000 facts from a seed.
 
-Every member of staff works in a department, reports to someone of it, and mostly has its skills and runs its services;
-a tenth of the skills and services are those of other departments. So the department of someone follows from the rest,
-though no single fact gives it away for certain.
+Every member of staff works in a department, reports to someone in it, and mostly has its skills and runs its services;
+a tenth of the skills and services are those of other departments. The department of a person can therefore be inferred
+from the rest, though no single fact determines it with certainty.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Build PediaTypes: a connected sample of a raw graph, split 80/10/10.
 
 The sampling algorithm is the paper's: breadth-first from the entity of highest degree; a visited entity adds at most D
-of its triplets, drawn evenly, and the entities at their other ends; nothing is visited once there are N entities or M
-triplets. So the sample is connected, and has fewer than N + D entities. Departure: the paper's listing compares the
-number of entities with M too, which would make M another N; here M limits triplets, and the last visit adds no more
-than are left. Entities are visited once.
+of its triplets, drawn uniformly, and the entities at their other ends; the search stops once there are N entities or M
+triplets. The sample is therefore connected, and has fewer than N + D entities. Departure: the paper's listing also
+compares the number of entities with M, which would make M another N; here M limits triplets, and the last visit adds no
+more than are left. Entities are visited once.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ def read_raw(
     progress: Progress | None = None,
     **reading: Any,
 ) -> tuple[KnowledgeGraph, int]:
-    """The graph in a file of any size, and how many rows `wanted` left out."""
+    """The graph in a file of any size, and the number of rows left out by `wanted`."""
     builder = GraphBuilder()
     left_out = 0
     for table in stream_names(path, part_bytes=part_bytes, progress=progress, **reading):

@@ -1,4 +1,4 @@
-"""Describe a built task, for the `build.json` beside it."""
+"""Describe a built task, for its `build.json`."""
 
 from __future__ import annotations
 

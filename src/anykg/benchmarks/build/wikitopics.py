@@ -30,7 +30,7 @@ from anykg.seeds import generator
 BACKLOG = 100
 """Number of entities seen but not burnt that are remembered, from which a dying fire continues."""
 RESTART = 10
-"""How many of them a dying fire continues from."""
+"""Number of them from which a dying fire continues."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class FireSize:
     nodes: int = 10_000
     """Entities of each sampled graph."""
     burning: float = 0.8
-    """A burning entity sets fire to a geometric number of neighbours of this parameter: 1 / burning on average."""
+    """A burning entity ignites a geometric number of neighbours with this parameter: 1 / burning on average."""
     query: float = 0.1
     """The share of triplets that become test facts."""
 

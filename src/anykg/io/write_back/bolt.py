@@ -28,7 +28,7 @@ def write_bolt(rows: pl.DataFrame, skipped: dict[str, int], target: str, origin:
         except errors as error:
             raise failure(error, address, 0) from error
     known = rows.filter(pl.col("head").is_in(list(ids)) & pl.col("tail").is_in(list(ids)))
-    skipped = skipped | ({"rows of nodes that are not there": n} if (n := rows.height - known.height) else {})
+    skipped = skipped | ({"rows with nodes that do not exist": n} if (n := rows.height - known.height) else {})
     if not known.height:
         raise DataError(f"{address.shown}: none of the {rows.height:,} rows is between nodes of the database.")
     preview: list[str] = []

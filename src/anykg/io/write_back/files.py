@@ -32,7 +32,7 @@ def quickstatements(rows: pl.DataFrame, origin: Origin) -> tuple[bytes, dict[str
         if item and kind and value:
             reference = f"S887\t{ARTIFICIAL_INTELLIGENCE}\tS813\t+{origin.day}T00:00:00Z/11"
             lines.append(f"{item}\t{kind}\t{value}\t{reference}\n")
-    return "".join(lines).encode(), {"rows that are not of Wikidata": rows.height - len(lines)}
+    return "".join(lines).encode(), {"rows with names that are not from Wikidata": rows.height - len(lines)}
 
 
 def _wikidata(name: str, letter: str) -> str | None:
@@ -92,7 +92,7 @@ def sssom(rows: pl.DataFrame, origin: Origin) -> tuple[bytes, dict[str, int]]:
     head = (
         f"#curie_map:\n{header}#mapping_set_id: {origin.graph}\n#license: https://w3id.org/sssom/license/unspecified\n"
     )
-    return head.encode() + _tab_separated(table), {"rows whose relation is no mapping": rows.height - mapping.height}
+    return head.encode() + _tab_separated(table), {"rows whose relation is not a mapping": rows.height - mapping.height}
 
 
 def _curie(name: str, prefixes: dict[str, str]) -> str:

@@ -111,7 +111,7 @@ def _rows(answers: pl.DataFrame, origin: Origin) -> tuple[pl.DataFrame, dict[str
     skipped = {"rows with a blank field": answers.height - table.height}
     if origin.accepted:
         if "decision" not in table.columns:
-            raise ConfigError("Expected a column decision that says which rows were accepted; found none.")
+            raise ConfigError("Expected a column `decision` that marks accepted rows; found none.")
         kept = table.filter(pl.col("decision").cast(pl.String).str.to_lowercase().is_in(ACCEPTED).fill_null(False))
         skipped["rows that were not accepted"] = table.height - kept.height
         table = kept

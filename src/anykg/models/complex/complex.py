@@ -1,12 +1,12 @@
 """ComplEx: a complex vector for every entity and relation of one graph, fitted to its facts in seconds.
 
-The vectors belong to names, so a fitted model answers about its own graph, also after the graph has grown: an entity
-it does not know takes the mean vector, a relation it does not know scores every answer alike, and `Encoded.knows_*`
-say which are which. A model without vectors fits them when it encodes a graph. That procedure treats every entity and
-every relation alike, so over its random start it is double equivariant in expectation.
+The vectors are stored by name, so a fitted model works on its own graph, also after the graph has grown: an unknown
+entity gets the mean vector, an unknown relation gives all answers the same score, and `Encoded.knows_*` are masks of
+the known ones. A model without vectors fits them when it encodes a graph. That procedure treats all entities and all
+relations alike, so over its random initialisation it is double equivariant in expectation.
 
 Source: Trouillon et al. 2016; reciprocal relations, N3 and the full softmax from Lacroix et al. 2018. Departures: facts
-that share a query share a row of the softmax; several starts can be averaged, which concatenates their vectors.
+with the same query share a row of the softmax; several runs can be averaged, which concatenates their vectors.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ class ComplExConfig:
     """The size of the vectors and how they are fitted."""
 
     rank: int = 100
-    """Complex numbers in a vector."""
+    """Rank: the number of complex numbers in a vector."""
     regularisation: float = 0.05
     """Weight of N3, the cubed moduli of the vectors of every fact."""
     relation_loss: float = 0.05
-    """Weight of predicting relations beside predicting entities."""
+    """Weight of the loss for relations relative to that for entities."""
     lr: float = 0.1
-    """Adagrad's step."""
+    """Learning rate of Adagrad."""
     batch_size: int = 500
-    """Facts in a step."""
+    """Number of facts per step."""
     sample: int = 0
-    """Entities in the softmax of a step; 0 takes all."""
+    """Number of entities in the softmax of a step; 0 uses all."""
     epochs: int = 30
-    """Passes over the facts when a graph is encoded without fitted vectors."""
+    """Number of epochs when a graph is encoded without fitted vectors."""
     scale: float = 0.01
-    """Standard deviation of the vectors at the start."""
+    """Standard deviation of the initial vectors."""
     num_entities: int = 0
-    """Entities of the graph it is fitted to; 0 if it is not fitted."""
+    """Number of entities of the graph it is fitted to; 0 if it is not fitted."""
     num_relations: int = 0
-    """Relations of the graph it is fitted to."""
+    """Number of relations of the graph it is fitted to."""
 
     def __post_init__(self) -> None:
         least = {"rank": 1, "regularisation": 0, "relation_loss": 0, "batch_size": 1, "sample": 0, "epochs": 1}
@@ -79,7 +79,7 @@ class Encoded:
 
 
 class ComplEx(LinkPredictor):
-    """Vectors by name; without any, they are fitted to the graph that is encoded."""
+    """Vectors by name; if there are none, they are fitted to the encoded graph."""
 
     Config = ComplExConfig
     config: ComplExConfig
@@ -107,7 +107,7 @@ class ComplEx(LinkPredictor):
         return self.config.num_entities > 0
 
     def encode(self, graph: KnowledgeGraph, seed: int = 0) -> Encoded:
-        """The vectors of the graph's names; fitted from the start `seed` if there are none."""
+        """The vectors of the graph's names; fitted from initial values drawn with `seed` if there are none."""
         device = self.entity_vectors.device
         if not self.fitted:
             from anykg.models.complex.fit import fit_complex
@@ -148,12 +148,12 @@ class ComplEx(LinkPredictor):
 
 
 def name_keys(vocabulary: Vocabulary) -> Tensor:
-    """The hash of every name [len(vocabulary)]: what vectors are kept by."""
+    """The hash of every name [len(vocabulary)], by which vectors are stored."""
     return torch.from_numpy(vocabulary.keys.copy())  # tensors of several models share no memory
 
 
 def rows_of(known: Tensor, keys: Tensor) -> Tensor:
-    """Where each of `keys` is in `known`, -1 if nowhere."""
+    """The position of each of `keys` in `known`, -1 if it is missing."""
     known = known.cpu()
     if not len(known):
         return torch.full((len(keys),), -1)

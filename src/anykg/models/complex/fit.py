@@ -16,9 +16,9 @@ from anykg.progress import Progress, ignore
 from anykg.seeds import generator, torch_generator
 
 FULL_SOFTMAX = 20_000
-"""Entities up to which the softmax of a step is over all of them."""
+"""Up to this many entities, the softmax of a step is over all of them."""
 SAMPLE = 3_000
-"""Entities in the softmax of a step on larger graphs."""
+"""Number of entities in the softmax of a step on larger graphs."""
 
 
 def fit_complex(
@@ -48,11 +48,11 @@ def fit_vectors(
 
     Args:
         graph: Its facts are learnt.
-        config: Size of the vectors and settings of the fit, `epochs` passes at most.
-        seconds: Stop after this time at the latest, also within a pass. With None the result depends on `seed` alone.
-        seed: Of the start and of the order of the facts.
+        config: Size of the vectors and settings of the fit, with `epochs` as the maximum.
+        seconds: Time limit, also within an epoch. With None, the result depends only on `seed`.
+        seed: Seed for the initial vectors and the order of the facts.
         start: Continue from these vectors of the same entities and relations, in place.
-        queries: Those of the graph, if they are at hand.
+        queries: The queries of the graph, if they are already computed.
         progress: Called with (done, total) steps.
     """
     started = time.monotonic()
@@ -74,7 +74,7 @@ def fit_vectors(
 
 @torch.no_grad()
 def measure_pace(graph: KnowledgeGraph, config: ComplExConfig, queries: Queries, seed: int = 0) -> float:
-    """Seconds that a pass over the facts takes, from a few steps."""
+    """Estimate the seconds per epoch from a few steps."""
     settings = _step_settings(graph, config)
     rng = torch_generator(seed, "complex", "pace")
     vectors = Vectors.draw(graph.num_entities, graph.num_relations, config.rank, config.scale, rng)

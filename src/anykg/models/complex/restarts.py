@@ -1,9 +1,9 @@
-"""ComplEx with what there is time for: settings chosen by hidden facts, and several starts averaged.
+"""ComplEx within a time budget: hyperparameters selected on hidden facts, and an ensemble of several runs.
 
-1. Short trials of a few settings, each judged by hidden facts, as long as they fit in `SEARCH` of the time. On a graph
-   that takes most of the time for one trial, the settings are those that suit its density.
-2. The best trial goes on to the full number of passes.
-3. What is left goes to further starts, whose scores are averaged.
+1. Short trials of a few settings, each evaluated on hidden facts, as long as they fit in the share `SEARCH` of the
+   time. If one trial takes most of the time, the settings are chosen by the density of the graph instead.
+2. The best trial continues to the full number of epochs.
+3. The remaining time is used for further runs, whose scores are averaged.
 
 The mean of the scores of M fits is again a ComplEx: their vectors side by side, scaled by M ** (-1 / 3), as three of
 them are multiplied.
@@ -24,44 +24,44 @@ from anykg.models.complex.vectors import Queries, Vectors
 from anykg.progress import Progress, ignore
 
 REGULARISATIONS = (0.01, 0.05, 0.003)
-"""Tried one after the other."""
+"""Values tried one after the other."""
 RELATION_LOSSES = (0.05, 0.5)
-"""Tried with the best regularisation."""
+"""Values tried with the best regularisation."""
 DENSE = 12.0
-"""Facts of an entity from which a graph counts as dense; dense graphs need less regularisation."""
+"""Above this number of facts per entity, a graph counts as dense; dense graphs need less regularisation."""
 RANKS = (400, 200, 100, 50, 25)
 """Sizes of the vectors: the largest for which there is time for `WANTED` passes, and not below 100 unless the vectors
 of all entities would need more than `MOST_BYTES`."""
 MOST_BYTES = 1 << 30
 """For the vectors of all entities; fitting takes about five times as much memory."""
 WANTED, NEEDED = 70, 12
-"""Passes that are enough for trials and several starts; passes without which a softmax over all entities is too slow,
-and one over a sample is taken."""
+"""Number of epochs that suffice for trials and several runs; and the minimum number of epochs for a softmax over all
+entities, below which a sampled softmax is used."""
 EPOCHS = 40
-"""Passes after which more bring little."""
+"""Number of epochs after which more improve little."""
 TRIAL = 12
-"""Passes of a trial."""
+"""Number of epochs of a trial."""
 SEARCH = 0.4
 """Share of the time for trials."""
 STARTS = 4
-"""Most fits that are averaged."""
+"""Maximum number of runs that are averaged."""
 AGAIN = 0.3
-"""Passes to continue with when the hidden facts have been added, as a share of those before."""
+"""Number of epochs to continue with after the hidden facts were added, as a share of those before."""
 
 Judge = Callable[[ComplEx], float]
-"""Says how good a model is; more is better."""
+"""Returns the quality of a model; higher is better."""
 
 
 @dataclass(frozen=True, eq=False)
 class Restarts:
-    """Fits of the same settings from different starts."""
+    """Runs with the same settings from different initial values."""
 
     config: ComplExConfig
     vectors: tuple[Vectors, ...]
     epochs: int
-    """Passes over the facts that each has made."""
+    """Number of epochs of each run."""
     pace: float = 0.0
-    """Seconds that a pass took."""
+    """Seconds per epoch."""
 
     def model(self, graph: KnowledgeGraph) -> ComplEx:
         """Their mean, under the names of the graph."""
@@ -80,11 +80,11 @@ def _halves(rows: torch.Tensor) -> torch.Tensor:
 
 @dataclass(frozen=True)
 class Settings:
-    """What suits a graph and the time there is."""
+    """Settings chosen for a graph and a time budget."""
 
     config: ComplExConfig
     pace: float
-    """Seconds that a pass over the facts takes, about."""
+    """Approximate seconds per epoch."""
 
 
 def settings_for(graph: KnowledgeGraph, seconds: float, seed: int = 0) -> Settings:
@@ -133,7 +133,7 @@ class _Fits:
         return self.deadline - time.monotonic()
 
     def fit(self, config: ComplExConfig, epochs: int, number: int, start: Vectors | None = None) -> tuple[Vectors, int]:
-        """Vectors after `epochs` passes or at the deadline, and the passes made."""
+        """Vectors after `epochs` epochs or at the deadline, and the number of epochs."""
         steps = max(1, -(-2 * len(self.graph) // config.batch_size))
         done = 0
 
@@ -183,7 +183,7 @@ def fit_restarts(
 
 
 def _search(fits: _Fits, config: ComplExConfig, best: Vectors, judge: Judge) -> tuple[ComplExConfig, Vectors]:
-    """The best of the settings there is time to try, and its vectors after `TRIAL` passes."""
+    """The best of the settings that there is time to try, and its vectors after `TRIAL` epochs."""
     quality = judge(bound(best, fits.graph, config))
     for others in (_regularisations, _relation_losses):
         for tried in others(config):
@@ -208,7 +208,7 @@ def _relation_losses(config: ComplExConfig) -> list[ComplExConfig]:
 def fit_again(
     graph: KnowledgeGraph, fits: Restarts, *, seconds: float, seed: int = 0, progress: Progress = ignore
 ) -> Restarts:
-    """Fit to a graph of the same names that has more facts: from new starts if there is time, else further in place."""
+    """Fit to a graph of the same names with more facts: from new initial values, or in place if time is short."""
     made = _Fits(graph, seconds, seed, progress)
     count = len(fits.vectors)
     anew = seconds > 0.9 * fits.pace * count * fits.epochs

@@ -5,8 +5,8 @@ a query is the row q = h * r and the scores of all tails are one matrix product.
 tail, under the inverse relation r + R. Facts that share a query (h, r) share its row of scores: their softmax is
 computed once.
 
-The gradient is written out instead of traced: apart from the scores [B, N] of one block of queries nothing is as large
-as batch times entities, and rows are updated in place.
+The gradient is written out instead of using autograd: apart from the scores [B, N] of one block of queries, nothing is
+as large as batch times entities, and rows are updated in place.
 """
 
 from __future__ import annotations
@@ -115,15 +115,15 @@ def _n3_gradient(rows: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class StepSettings:
-    """How a step is made."""
+    """Settings of a step."""
 
     lr: float
     regularisation: float
     """Weight of N3: the cubed moduli of the head, relation and tail of every fact."""
     relation_loss: float
-    """Weight of the softmax over relations of (h, ?, t) beside the one over entities."""
+    """Weight of the softmax over relations of (h, ?, t) relative to the one over entities."""
     sample: int
-    """Entities drawn for the softmax; 0 takes all of them."""
+    """Number of entities sampled for the softmax; 0 uses all of them."""
     dtype: torch.dtype
     """Of the matrix products; sums, vectors and updates are float32."""
 
@@ -164,7 +164,7 @@ def train_step(vectors: Vectors, batch: Batch, settings: StepSettings, rng: torc
 
 @dataclass(frozen=True, eq=False)
 class _Candidates:
-    """The entities of a sampled softmax: those of the batch, each once, then drawn ones that stand for all others."""
+    """The entities of a sampled softmax: the distinct ones of the batch, then sampled ones for all others."""
 
     own: Tensor  # [O], those of the batch, ascending
     drawn: Tensor  # [C - O]
@@ -177,12 +177,12 @@ class _Candidates:
 
     @property
     def offsets(self) -> Tensor:
-        """What is added to their scores [C]: the log of how many entities each stands for."""
+        """The correction of their scores [C]: the log of the number of entities that each represents."""
         others = (self.num_entities - len(self.own)) / max(len(self.drawn), 1)
         return torch.cat([torch.zeros(len(self.own)), torch.full((len(self.drawn),), float(np.log(others)))])
 
     def positions(self, entities: Tensor) -> Tensor:
-        """Where entities of the batch are in `ids`."""
+        """Positions of the entities of the batch in `ids`."""
         return torch.searchsorted(self.own, entities)
 
 
@@ -215,7 +215,7 @@ def _softmax_gradient(
 def _add_relation_gradient(
     vectors: Vectors, batch: Batch, weight: float, start: Tensor, tails: Tensor, d_entities: Tensor, d_relations: Tensor
 ) -> None:
-    """Add the gradients of the softmax over relations for every fact told from its head."""
+    """Add the gradients of the softmax over relations for every fact, from its head."""
     num_relations = len(vectors.relations) // 2
     told = batch.relations[batch.rows] < num_relations
     rows = batch.rows[told]

@@ -5,8 +5,8 @@ affinity A = E' D^-2 E + F' D^-2 F adds the same for tails, F; as every triplet 
 relation and its inverse swapped, so one product serves both. All nonzero affinities, the diagonal included, are edges
 i -> j.
 
-Edges ranked by falling affinity fall into equal bins. The public implementation breaks ties by ids; here equal
-affinities share the bin of the first of them, so relabelling a graph relabels its bins.
+Edges ranked by descending affinity are divided into equal bins. The public implementation breaks ties by ids; here
+equal affinities share the bin of the first of them, so relabelling a graph relabels its bins.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def affinities(graph: KnowledgeGraph) -> sp.csr_array:
 
 
 def affinity_bins(values: np.ndarray, num_bins: int) -> np.ndarray:
-    """Bin of each value [A]: ceil(rank * bins / A) - 1 by falling value; ties share the bin of the first."""
+    """Bin of each value [A]: ceil(rank * bins / A) - 1 by descending value; ties share the bin of the first."""
     if num_bins < 1:
         raise ConfigError(f"Expected at least 1 bin, found {num_bins}.")
     order = np.argsort(-values, kind="stable")

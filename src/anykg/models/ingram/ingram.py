@@ -43,9 +43,9 @@ class InGramConfig:
     relation_width: int = 32
     """Width of a relation's input and output vector."""
     entity_ratio: int = 8
-    """Hidden units of an entity for each of its width."""
+    """Hidden units of an entity per unit of its width."""
     relation_ratio: int = 4
-    """Hidden units of a relation for each of its width."""
+    """Hidden units of a relation per unit of its width."""
     entity_layers: int = 4
     """Layers over entities."""
     relation_layers: int = 3
@@ -53,11 +53,11 @@ class InGramConfig:
     heads: int = 8
     """Attention heads in every layer."""
     bins: int = 10
-    """Classes of affinity between relations."""
+    """Number of bins of affinity between relations."""
     inputs: Literal["random", "ones"] = "random"
     """Input vectors drawn at random, or all ones, which makes the model exactly equivariant but weaker."""
     samples: int = 1
-    """Draws of the inputs whose scores are averaged at inference; more than one makes it DEq-InGram."""
+    """Number of draws of the inputs whose scores are averaged at inference; more than one is DEq-InGram."""
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
@@ -70,9 +70,7 @@ class InGramConfig:
                     f"change {name}_width, {name}_ratio or heads."
                 )
         if self.inputs == "ones" and self.samples > 1:
-            raise ConfigError(
-                f"Inputs of ones are not drawn, so there is nothing to average {self.samples} samples of."
-            )
+            raise ConfigError(f"Inputs of ones are not random, so averaging {self.samples} samples has no effect.")
 
     @property
     def entity_hidden(self) -> int:

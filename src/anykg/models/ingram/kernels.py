@@ -72,7 +72,7 @@ class Results(NamedTuple):
 class Gradients(NamedTuple):
     """Of the inputs and of the logits.
 
-    Each of L lanes adds to tables of its own for kinds, vector and bias; within a lane, these are its rows only.
+    Each of L lanes adds to its own tables for kinds, vector and bias; within a lane, these are its rows only.
     """
 
     nodes: np.ndarray  # flat [N, 4, H, D]

@@ -5,7 +5,7 @@ of k and of the stream of all others. Pairs are distinct and sorted by relation.
 
 literal  For the relations of a block, every entity is a node once for each relation, and the convolution runs on that
          graph. Right for every convolution.
-near     Only nodes within T hops of the pairs asked for. A relation that no one within t - 1 hops of an entity has
+near     Only nodes within T hops of the requested pairs. A relation that no one within t - 1 hops of an entity has
          leaves its state s^t as if the relation did not exist, so all such relations share one node (relation 2R,
          "none"). On all-ones inputs the first layer sees how many triplets an entity has, and each number is computed
          once. Right for convolutions whose result at a node depends on it and its neighbours' states alone.

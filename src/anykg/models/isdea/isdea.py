@@ -43,12 +43,13 @@ class ISDEAConfig:
     gnn: str = "gcn"
     """Graph convolution: gcn, gin, gat, graphconv, sage, or MODULE:CLASS of any torch-geometric one."""
     aggregation: Literal["sum", "mean", "max", "deepsets"] = "sum"
-    """How the other relations' first-layer results become one; sum gathers over all their triplets at once."""
+    """How the first-layer results of the other relations are aggregated; sum gathers over all their triplets at
+    once."""
     readout: Literal["full", "plain"] = "full"
     """Both ends, their product and embedded distances (public code), or both ends and distances (paper's text)."""
     form: Literal["folded", "literal"] = "folded"
-    """How it is computed: from precomputed scalars, or where these do not suffice from the neighbourhood of the rows
-    asked for; or by passing messages over the whole graph for each relation asked for. The scores are the same."""
+    """How scores are computed: from precomputed scalars or, if these do not suffice, from the neighbourhood of the
+    requested rows; or by message passing over the whole graph for each requested relation. The scores are the same."""
     layers: int = 3
     """Graph layers T."""
     width: int = 16
@@ -62,8 +63,8 @@ class ISDEAConfig:
     scorer: int = 128
     """Hidden units of the scoring MLP."""
     inputs: str = ""
-    """Attributes of entities that their states start from, besides ones, separated by |; those of the graph it is
-    trained on, if it has any."""
+    """Attributes of entities in their initial states, besides ones, separated by |; by default those of the training
+    graph, if it has any."""
 
     @property
     def attributes(self) -> tuple[str, ...]:
@@ -135,7 +136,7 @@ class ISDEA(LinkPredictor):
         return self.weights["map_biases"]
 
     def upgrade(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        """Accept checkpoints of version 0.1, which hold all packed tensors as one, `weights.flat`."""
+        """Accept checkpoints of version 0.1, which store all packed tensors as one, `weights.flat`."""
         flat = tensors.get("weights.flat")
         if flat is None or flat.shape != self.weights.flat.shape:
             return tensors

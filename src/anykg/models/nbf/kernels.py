@@ -214,7 +214,7 @@ def layer_kernels(width: int) -> LayerKernels:
 
     @njit(cache=True, nogil=True)
     def forward(counter, states, out, saved, adjacency, keep, asked, parameters):  # type: ignore[no-untyped-def]
-        """One layer for the rows that are asked for: `out` [B * N, D] gets their new states.
+        """One layer for the requested rows: `out` [B * N, D] gets their new states.
 
         `saved` is None or three flat arrays that keep, in the order of `rows`, what the backward pass needs: aggregates
         [M, D], normalised products [M, D] and inverse deviations [M].
@@ -371,7 +371,7 @@ def layer_kernels(width: int) -> LayerKernels:
     ):
         """From the gradient of the aggregates to those of the senders' states (added) and of the weights.
 
-        Every query has `pieces` sums of its own, grad_weights [B, pieces, num_weights, D], zero to begin with.
+        Every query has its own `pieces` sums, grad_weights [B, pieces, num_weights, D], initially zero.
         Aggregates that were not computed have gradient 0.
         """
         grad_states, grad_aggregate = gradients.states, gradients.aggregate

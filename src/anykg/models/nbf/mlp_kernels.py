@@ -5,8 +5,8 @@
 
 States are flat float32 arrays of B * N rows of D floats, the hidden layer has 2D, offsets belong to a query. Sixteen
 rows at a time go through both layers in the L1 cache, and the hidden layer is recomputed in the backward pass: nothing
-of size B * N * 2D exists. In the backward pass a query is cut into pieces with sums of their own, so that results do
-not depend on the number of threads.
+of size B * N * 2D exists. In the backward pass a query is split into pieces with separate sums, so that results do not
+depend on the number of threads.
 """
 
 from __future__ import annotations

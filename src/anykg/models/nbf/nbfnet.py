@@ -47,11 +47,12 @@ class NBFNetConfig:
     layers: int = 3
     """Bellman-Ford layers."""
     aggregation: Literal["pna", "sum"] = "pna"
-    """How messages are joined."""
+    """How messages are aggregated."""
     relation_vectors: Literal["random", "trained"] = "random"
-    """At inference: drawn at random for all relations, or the learned ones, for the training graph's relations."""
+    """Relation vectors at inference: random for all relations, or the learned ones of the training graph's
+    relations."""
     query_dependent: bool = False
-    """Relation vectors are a linear map of the query relation's vector, one for each relation and layer."""
+    """Make relation vectors a linear map of the query relation's vector, one map for each relation and layer."""
     num_relations: int = 0
     """Relations of the training graph; set when the model is built."""
 

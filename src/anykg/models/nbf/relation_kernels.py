@@ -8,7 +8,7 @@ With s_H[v], s_T[v] the sums of z over H(v) and T(v), and F_k the factors f_k(x_
 
 which is the sum over all pairs of relations of an entity, at a cost linear in the (entity, relation) pairs. These pairs
 are the runs of `edges.Order`. Some entities at a time go through the two layers of f in the L1 cache, one link type
-after the other. A query is cut into pieces that have sums of their own, so results do not depend on the number of
+after the other. A query is split into pieces with separate sums, so results do not depend on the number of
 threads.
 
 `update` then turns what relations receive into new vectors, some relations at a time.

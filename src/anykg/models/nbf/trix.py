@@ -47,10 +47,10 @@ class TRIXConfig:
     width: int = 32
     """Width of all states; multiples of 16 are fast."""
     networks: Literal["both", "entity", "relation"] = "both"
-    """Which networks there are. Without a relation network, (head, ?, tail) is answered by scoring the tail under
-    each relation; without an entity network, an entity by scoring the relation of each pair, which is slow."""
+    """The networks of the model. Without a relation network, (head, ?, tail) is answered by scoring the tail under each
+    relation; without an entity network, entities are answered by scoring the relation of each pair, which is slow."""
     first: Literal["step", "network"] = "step"
-    """How relation vectors start: one relation step, as published, or Ultra's relation network."""
+    """Initial relation vectors: one relation step, as published, or Ultra's relation network."""
     first_layers: int = 4
     """Layers of that relation network, with first = network."""
     early_layers: int = 2

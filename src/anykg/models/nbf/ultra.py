@@ -7,8 +7,8 @@ entity as a tail. Nothing is learned for an entity or a relation: the model is e
 
 A head query (?, r, t) is (t, r + R, ?), with the relation network started at the *direct* relation r, as in the
 published model: R passes serve both sides. They are computed when first needed and kept with the encoded graph.
-Training hides facts from the entity network; the graph of relations is that of all facts, as published. It departs from
-the paper in the batch size alone, 16 for a CPU instead of 64.
+Training hides facts from the entity network; the graph of relations is that of all facts, as published. The only
+departure from the paper is the batch size, 16 for a CPU instead of 64.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class UltraConfig:
     entity_layers: int = 6
     """Layers of the entity network."""
     relation_ends: Literal["tail", "both"] = "tail"
-    """How (head, ?, tail) is answered: read at the tail, as published, or as the mean of reading at the tail and, with
-    the inverse relation, at the head: twice the work, and what is known of either end counts."""
+    """How (head, ?, tail) is scored: at the tail, as published, or as the mean of the scores at the tail and, with the
+    inverse relation, at the head, which takes twice the time and uses the known facts of both ends."""
 
     def __post_init__(self) -> None:
         at_least_one(self, "width", "relation_layers", "entity_layers")

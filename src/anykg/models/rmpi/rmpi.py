@@ -39,7 +39,7 @@ class RMPIConfig:
     width: int = 32
     """Width of all vectors."""
     edge_dropout: float = 0.5
-    """Share of a subgraph's triplets left out in training, drawn for each layer."""
+    """Share of a subgraph's triplets that is dropped in training, drawn for each layer."""
     num_relations: int = 0
     """Relations of the training graph; set when the model is built."""
     relations: str = ""

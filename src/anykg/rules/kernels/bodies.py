@@ -1,4 +1,4 @@
-"""Measure bodies of rules: where a path leads, the pairs it joins, and which of them have a relation."""
+"""Measure bodies of rules: where a path leads, the pairs it links, and which of them have a relation."""
 
 from __future__ import annotations
 
@@ -59,8 +59,9 @@ def count_bodies(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Measure paths [B, 3]: the pairs each joins [B], rows [S, 4] of body, relation, support, partial; starts used [B].
 
-    Partial counts the pairs whose first entity has the relation at all. A path that starts at more than `most_starts`
-    entities, or reads more than `most_work` facts, is measured on a part of them; the counts are those of the part.
+    Partial counts the pairs whose first entity has any fact of the relation. A path that starts at more than
+    `most_starts` entities, or reads more than `most_work` facts, is measured on a sample of them; the counts are those
+    of the sample.
     """
     num_entities, kinds = len(adjacent.offsets) - 1, len(adjacent.start_offsets) - 1
     buffers = scratch(num_entities)
@@ -110,7 +111,7 @@ def count_bodies(
 
 @njit(cache=True, nogil=True)
 def joined_pairs(adjacent: Adjacency, body: np.ndarray, most: int) -> np.ndarray:
-    """The pairs [P, 2] that a path of up to three steps [3] joins; `most` + 1 of them if there are more."""
+    """The pairs [P, 2] linked by a path of up to three steps [3]; `most` + 1 of them if there are more."""
     buffers = scratch(len(adjacent.offsets) - 1)
     pairs, size = np.empty((1 << 10, 2), np.int64), 0
     for i in range(adjacent.start_offsets[body[0]], adjacent.start_offsets[body[0] + 1]):

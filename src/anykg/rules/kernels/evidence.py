@@ -1,5 +1,5 @@
 # ruff: noqa: SIM109 - a compiled `in` compares equal types only
-"""How often clauses whose body is a path imply given triplets, and how often their rules hold in this graph.
+"""Count how often clauses whose body is a path imply given triplets, and how often their rules hold in this graph.
 
 All paths of up to 3 steps from an entity are walked once for all the triplets that start there. A triplet may be walked
 from its tail: then its steps are met in reverse, against their direction. Shapes are numbered as in `paths`.

@@ -1,4 +1,4 @@
-"""Joins for rules with named relations: paths of up to three facts from an entity, and the pairs they join.
+"""Joins for rules with named relations: paths of up to three facts from an entity, and the pairs they link.
 
 Facts with their inverses are sorted by (head, relation, tail), so that the tails of (head, relation) are one range; a
 relation r + R is the inverse of r. The entities of a path are pairwise distinct, so a fact is never part of a path
@@ -159,7 +159,7 @@ def step_three(adjacent: Adjacency, start: int, count: int, relation: int, buffe
 def closing_paths(
     adjacent: Adjacency, facts: np.ndarray, num_relations: int, length: int, width: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """Keys of the paths that join the ends of facts [F, 3], each once per fact.
+    """Keys of the paths between the ends of facts [F, 3], each once per fact.
 
     A key is ((relation * 2R + step) * 2R + step) .. for `length` steps. For three steps at most `width` facts of the
     tail and of each of its neighbours are tried, drawn at random.

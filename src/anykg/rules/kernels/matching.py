@@ -1,7 +1,7 @@
 """Find the assignments of distinct values to variables under which every atom of a pattern is a fact.
 
-A backtracking join over sorted arrays. Facts are kept in four orders, each with the offsets of its first column, so
-that the facts that fit the variables bound so far are one range whatever is bound. Variables are numbered together, the
+A backtracking join over sorted arrays. Facts are stored in four orders, each with the offsets of its first column, so
+that the facts that match the bound variables are always one range. Variables are numbered together, the
 entities first; equal values are refused among entities and among relations. `plan` [L, 5] says for every atom, in the
 order of the join: which order of the facts, how many of its columns are bound, and the variables of its columns.
 The state of the search is kept in `Cursor`, so that matches can be read in batches.
@@ -66,7 +66,7 @@ def start(plan: np.ndarray, num_variables: int) -> Cursor:
 def advance(index: FactIndex, plan: np.ndarray, entities: int, cursor: Cursor, out: np.ndarray) -> int:
     """Fill rows of out [C, V] with the next matches; returns fewer than C when there are no more.
 
-    `entities` is how many of the variables are entities. A cursor at level -1 starts from the beginning.
+    `entities` is the number of variables that are entities. A cursor at level -1 starts from the beginning.
     """
     depth, count = len(plan), 0
     level = cursor.level[0]

@@ -21,13 +21,13 @@ from anykg.rules.kernels.joins import (
 )
 
 BEST = 5
-"""Best rules of a candidate that are combined by noisy-or."""
+"""Number of best rules of a candidate that are combined by noisy-or."""
 SUREST = 0.9999
 """Upper bound on a rule's confidence, so that scores are finite even without a prior."""
 
 
 class Rules(NamedTuple):
-    """Rules in the order a query visits them; relations run over 2R."""
+    """Rules in the order in which a query visits them; relations run over 2R."""
 
     path_offsets: np.ndarray  # int64 [2R + 1]: rules of each head relation
     bodies: np.ndarray  # int32 [P, 3]: steps, NONE after the last; sorted within a head relation

@@ -1,5 +1,5 @@
 # ruff: noqa: SIM109 - a compiled `in` compares equal types only
-"""Rules in relations of one graph: a path of one or two steps with given relations, and a relation its ends have.
+"""Rules over the relations of one graph: a path of one or two steps with given relations, and a relation of its ends.
 
 A body is numbered directions * R^L + relations (first step first), bit i of the directions being that of step i; a rule
 is its body and the head's relation. `ground_paths` counts bodies and rules by distinct pairs of ends. `examples` keeps
@@ -185,7 +185,7 @@ def _find(table: RuleTable, body: int, head: int) -> int:
 
 @njit(cache=True)
 def _is_needed(kept: np.ndarray, start: int, between: int, end: int) -> bool:
-    """Whether some set of as many entities, disjoint from this path, hits every kept example."""
+    """Whether some set of the same number of entities, disjoint from this path, hits every kept example."""
     first = _missed(kept, -2, -2, -2)
     if first < 0:
         return True

@@ -37,7 +37,7 @@ REACHED = np.uint64(1 << 63)
 
 
 class Seen(NamedTuple):
-    """What is known of the last step's relation and of those that all paths have in common."""
+    """The state about the last step's relation and the relations that all paths have in common."""
 
     flags: np.ndarray  # uint8 [Q]: by the run of E2 and c
     common: np.ndarray  # uint64 [PATTERNS, N]: relations on all paths to E2, 0 if there is none
@@ -70,7 +70,7 @@ def mark_last(
 ) -> None:
     """Count what is implied for C1 = c, and keep the relations that all paths to each end have in common.
 
-    Most ends are met again and again, so the flags of (c, end) say what can no longer change.
+    Most ends are visited many times, so the flags of (c, end) mark what can no longer change.
     """
     flags, common, ends, num_ends = seen
     others, back, edges, kinds, firsts = runs.others, runs.back, runs.edges, runs.kinds, runs.nodes[last]
@@ -193,7 +193,7 @@ def _shared(word: np.uint64, c: int, one: int, two: int) -> np.uint64:
 
 @njit(cache=True)
 def count_last(runs: Runs, last: int, start: int, facts: np.ndarray, flags: np.ndarray, counts: np.ndarray) -> None:
-    """Count the facts among what is implied for C1 = c, and forget it."""
+    """Count the facts among what is implied for C1 = c, and reset the state."""
     for fact in facts:
         low, high = runs.nodes[1 - last, fact[2]], runs.nodes[1 - last, fact[2] + 1]
         run = low + np.searchsorted(runs.kinds[low:high], fact[1])
@@ -212,7 +212,7 @@ def count_off(
     between: np.ndarray,
     counts: np.ndarray,
 ) -> None:
-    """Count what is implied for C1 off the path, all relations but those on every path, and forget it."""
+    """Count what is implied for C1 off the path, all relations but those on every path, and reset the state."""
     r, kinds = len(has_fact), has_fact.sum()
     for pattern in range(PATTERNS):
         row, common = counts[pattern * CHOICES], seen.common[pattern]

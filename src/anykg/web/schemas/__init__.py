@@ -1,4 +1,4 @@
-"""Requests and responses of the HTTP interface, from which FastAPI generates the OpenAPI description."""
+"""Requests and responses of the HTTP API, from which FastAPI generates the OpenAPI description."""
 
 from anykg.web.schemas.answers import (
     Answers,

@@ -10,18 +10,18 @@ from anykg.web.schemas.base import THREE, Fact, Given, Named, Result, Shape, Str
 
 
 class Ask(Strict):
-    """A question: two of head, relation and tail; with all three, how plausible the fact is."""
+    """A question: two of head, relation and tail; with all three, the plausibility of the fact."""
 
     head: Given | None = None
     relation: Given | None = None
     tail: Given | None = None
     k: int = Field(default=10, ge=1, le=1000)
     known: bool = True
-    """Show facts of the graph among the answers, marked."""
+    """Include facts of the graph among the answers, marked as known."""
 
 
 class Trust(Shape):
-    """How the check went for one relation."""
+    """The result of the check for one relation."""
 
     facts: int
     first: float
@@ -30,14 +30,14 @@ class Trust(Shape):
 
 
 class Labels(Shape):
-    """Labels by name, where they differ from the names."""
+    """Labels by name, if they differ from the names."""
 
     entities: dict[str, str]
     relations: dict[str, str]
 
 
 class AnswersPage(Shape):
-    """What the page shows with the rows."""
+    """Additional data that the page shows with the rows."""
 
     asked: Literal["head", "relation", "tail"] | None
     calibrated: bool
@@ -104,12 +104,12 @@ class KnownAnswer(Named):
 
 
 class Contrast(Named):
-    """The best other answer that is not known, and why it is not this one."""
+    """The best other answer that is not known, compared with this one."""
 
     score: float
     probability: float | None
     lead: float
-    """By how much this answer scores higher; negative if the model prefers the other."""
+    """The lead of this answer in score; negative if the model prefers the other one."""
     tested: int
     """Facts that were removed, one at a time."""
     nearby: int
@@ -119,7 +119,7 @@ class Contrast(Named):
 
 
 class Without(Shape):
-    """What is left of the answer without the facts given as reasons."""
+    """The score and rank of the answer without the facts given as reasons."""
 
     count: int
     score: float
@@ -129,7 +129,7 @@ class Without(Shape):
 
 
 class Reasons(Fact):
-    """Why a fact is believed, with labels and in words."""
+    """Why a fact is predicted, with labels and in words."""
 
     known: bool
     score: float
@@ -138,7 +138,7 @@ class Reasons(Fact):
     candidates: int
     sentences: list[str]
     facts: list[Reason]
-    """Single facts that hold up the lead over the runner-up, largest effect first."""
+    """Single facts that support the lead over the runner-up, largest effect first."""
     paths: list[PathReason]
     rules: list[RuleReason]
     contrast: Contrast | None
@@ -147,6 +147,6 @@ class Reasons(Fact):
 
 
 class Explained(Result):
-    """Why a fact is believed; `summary` is the whole explanation, `rows` are the facts given as reasons."""
+    """Why a fact is predicted; `summary` is the whole explanation, `rows` are the facts given as reasons."""
 
     page: Reasons

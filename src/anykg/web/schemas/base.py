@@ -46,14 +46,14 @@ class GraphInfo(Shape):
 
 
 class Result(Shape):
-    """The result of a function of the library, as `to_dict()` gives it and `--format json` prints it."""
+    """The result of a function of the library, as returned by `to_dict()` and printed by `--format json`."""
 
     command: str
     version: str
     graph: GraphInfo | None
     model: str | None
     summary: dict[str, Any]
-    """What concerns all rows."""
+    """Values that apply to all rows."""
     rows: list[dict[str, Any]]
     warnings: list[str]
 

@@ -59,17 +59,17 @@ class GraphDetail(GraphSummary):
     calibrated: bool
     """Answers have probabilities."""
     check: str | None
-    """The newest finished check with the present model: a job."""
+    """The id of the newest finished check job with the current model."""
 
 
 class ModelChoice(Strict):
-    """Which model is to answer."""
+    """The model to use."""
 
     model: Given
 
 
 class Match(Named):
-    """A name that was found."""
+    """A matching name."""
 
     facts: int
 
@@ -80,7 +80,7 @@ class Matches(Shape):
     matches: list[Match]
     total: int
     similar: bool
-    """Nothing contains the text; these are spelled alike."""
+    """No name contains the text; these are spelled similarly."""
 
 
 class Group(Shape):

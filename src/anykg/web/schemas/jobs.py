@@ -10,17 +10,17 @@ from anykg.web.schemas.base import Given, Shape, Strict
 
 
 class CheckOrder(Strict):
-    """How to check."""
+    """Settings of a check."""
 
     task: Literal["node", "relation"] = "node"
     facts: int | None = Field(default=None, ge=1, le=100_000)
     fit: float | None = Field(default=None, gt=0, le=600)
-    """Also fit a model to the other facts for this many minutes, and ask it for the hidden ones."""
+    """Also fit a model to the other facts for this many minutes, and evaluate it on the hidden ones."""
     seed: int = Field(default=0, ge=0, le=2**31 - 1)
 
 
 class CompleteOrder(Strict):
-    """Which missing facts to look for."""
+    """Settings of a search for missing facts."""
 
     count: int = Field(default=200, ge=1, le=100_000)
     relations: Annotated[list[Given], Field(min_length=1, max_length=1000)] | None = None
@@ -31,23 +31,23 @@ class CompleteOrder(Strict):
 
 
 class AuditOrder(Strict):
-    """How many doubtful facts to list, and how long to look for them."""
+    """Settings of a search for doubtful facts."""
 
     count: int = Field(default=200, ge=1, le=100_000)
     max_plausibility: float = Field(default=0.5, gt=0, le=1)
-    """Only list facts below this."""
+    """Only list facts with a lower plausibility."""
     minutes: float | None = Field(default=None, gt=0, le=600)
-    """By default 1, and 1 more for every 15,000 facts, up to 20."""
+    """By default 1, plus 1 for every 15,000 facts, up to 20."""
 
 
 class FitOrder(Strict):
-    """How long to fit."""
+    """Settings of a fit."""
 
     minutes: float = Field(default=2.0, gt=0, le=600)
 
 
 class Job(Shape):
-    """Long work."""
+    """A long-running task."""
 
     id: str
     kind: Literal["check", "complete", "audit", "fit"]

@@ -13,7 +13,7 @@ class NewDecision(Strict):
     """A decision about a fact."""
 
     id: Annotated[str, StringConstraints(min_length=1, max_length=100)]
-    """Chosen by the client; sent twice, it is kept once."""
+    """Chosen by the client; a decision sent twice with the same id is stored once."""
     head: Given
     relation: Given
     tail: Given
@@ -23,11 +23,11 @@ class NewDecision(Strict):
     reviewer: Annotated[str, StringConstraints(max_length=200)] = ""
     note: Text = ""
     replaces: str | None = "any"
-    """Id of the decision in force that the client saw, null for none; left out, anything is replaced."""
+    """Id of the current decision as seen by the client, null for none. If omitted, any decision is replaced."""
 
 
 class Decision(Shape):
-    """A decision that is on the disk."""
+    """A stored decision."""
 
     id: str
     head: str
@@ -54,13 +54,13 @@ class Progress(Shape):
 
 
 class Decided(Shape):
-    """The decision that was kept, and the one now in force."""
+    """The stored decision, and the current one."""
 
     decision: Decision
     current: Decision | None
     progress: dict[str, Progress]
     exportable: dict[str, int]
-    """Facts that an export holds now, by kind of candidates."""
+    """Number of facts in an export, by kind of candidates."""
 
 
 class DecisionList(Shape):
@@ -84,7 +84,7 @@ class Candidate(Fact):
 
 
 class RelationShare(Named):
-    """A relation and how many candidates it has."""
+    """A relation and its number of candidates."""
 
     count: int
 
@@ -100,4 +100,4 @@ class Candidates(Shape):
     relations: list[RelationShare]
     progress: Progress
     exportable: int
-    """Facts that an export holds now, those of earlier jobs included."""
+    """Number of facts in an export, including those of earlier jobs."""

@@ -198,7 +198,7 @@ def test_the_input_projection_may_be_folded_into_the_first_layer():
     [
         ({"heads": 3}, "that 3 heads divide"),
         ({"samples": 0}, "samples of at least 1"),
-        ({"inputs": "ones", "samples": 2}, "nothing to average"),
+        ({"inputs": "ones", "samples": 2}, "averaging 2 samples has no effect"),
     ],
 )
 def test_impossible_settings_are_refused(changes, message):

@@ -1,4 +1,4 @@
-// Talks to the server. Every failure becomes an ApiError with a sentence for people.
+// Requests to the server. Every failure becomes an ApiError with a readable message.
 const ROOT = "/api/v1";
 
 export class ApiError extends Error {
@@ -44,7 +44,7 @@ export async function api(path, { method, body, form, signal, query } = {}) {
   return value;
 }
 
-// A file to save, with the name that the server gives it.
+// A file to save, with the name given by the server.
 export async function file(address) {
   const response = await fetch(address).catch(() => {
     throw new ApiError("The server cannot be reached. Is `anykg serve` still running?");
@@ -68,7 +68,7 @@ export function answersOf({ page, rows, summary, warnings }) {
   return { ...page, names: { ...page.labels.entities, ...page.labels.relations }, answers, none_of_these: summary.none_of_these, known_left_out: summary.known_left_out, warnings };
 }
 
-// A list of jobs, kept up to date by server-sent events while one of them is under way.
+// A list of jobs, kept up to date by server-sent events while one of them is running.
 export class JobWatch {
   constructor(changed) {
     this.changed = changed;
@@ -79,7 +79,7 @@ export class JobWatch {
     try {
       this.take((await api("/jobs")).jobs);
     } catch {
-      // the next action will say what is wrong
+      // the next action will report the problem
     }
   }
   take(jobs) {

@@ -1,4 +1,4 @@
-// The frame: which graph, which view, what is under way.
+// The frame: current graph, current view, running jobs.
 import { html, render, useEffect, useErrorBoundary, useMemo, useRef, useState } from "../vendor/preact-htm.module.js";
 import { JobWatch, api, ofGraph } from "./api.js";
 import { Ask } from "./ask.js";
@@ -72,7 +72,7 @@ function App() {
   const first = useRef(true);
   useEffect(() => {
     if (first.current) first.current = false;
-    else main.current?.focus({ preventScroll: true }); // a new view is read from its start
+    else main.current?.focus({ preventScroll: true }); // screen readers start reading at the top of a new view
     forget?.();
   }, [view]);
 
@@ -85,7 +85,7 @@ function App() {
   const known = detail.value && detail.value.id === graph ? detail.value : null;
   const mine = jobs.filter((job) => job.graph === graph);
   const body = () => {
-    if (crash) return html`<${Failure} error=${{ message: `The page ran into a problem: ${crash.message}` }} retry=${() => location.reload()} />`;
+    if (crash) return html`<${Failure} error=${{ message: `The page crashed: ${crash.message}` }} retry=${() => location.reload()} />`;
     if (problem) return html`<${Failure} error=${problem} retry=${() => {
       all.reload();
       detail.reload();
@@ -95,7 +95,7 @@ function App() {
     return html`<${View} key=${graph} graph=${known} route=${route} jobs=${mine} start=${start} reload=${detail.reload} />`;
   };
   return html`
-    <a class="skip-link" href="#main">Skip to the content</a>
+    <a class="skip-link" href="#main">Skip to content</a>
     <header class="topbar">
       <${Link} to=${{ g: graph, view: "ask" }} class="brand" aria-label="anykg, start page"><img src="/static/icon.svg" alt="" /><span>anykg</span></${Link}>
       ${all.value && html`<${GraphPicker} graphs=${all.value.graphs} graph=${graph} onUpload=${() => setUploading(true)} />`}

@@ -1,4 +1,4 @@
-// Ask: three boxes; the one that is left empty is the question.
+// Ask: three boxes; the empty one is predicted.
 import { html, useEffect, useState } from "../vendor/preact-htm.module.js";
 import { answersOf, ofGraph } from "./api.js";
 import { Bar, Empty, Failure, JobProgress, Link, Loading, NameBox, Triple, announce, count, exploreOf, percent, plural, show, stopJob, useLoaded, whyOf } from "./parts.js";
@@ -7,7 +7,7 @@ import { change, go } from "./state.js";
 const PARTS = ["head", "relation", "tail"];
 const TITLES = { head: "Head", relation: "Relation", tail: "Tail" };
 const DECIDED = { accept: "accepted", skip: "skipped", reject: "rejected" };
-const HINTS = { head: "who or what?", relation: "how related?", tail: "to whom or what?" };
+const HINTS = { head: "subject", relation: "relation", tail: "object" };
 
 export function Ask({ graph, route, jobs, start }) {
   const asked = Object.fromEntries(PARTS.map((part) => [part, route[part] || null]));
@@ -42,7 +42,7 @@ export function Ask({ graph, route, jobs, start }) {
           label=${TITLES[part]} value=${named(part)} onChoose=${choose(part)} placeholder=${given.length === 2 && !asked[part] ? "?" : HINTS[part]} />`)}
         <button class="button primary" disabled=${!ready}>Ask</button>
       </form>
-      <p class="muted small">Leave one box empty and it is answered. Fill in all three to see how plausible the fact is.</p>
+      <p class="muted small">Leave one box empty to predict it, or fill in all three to see how plausible the fact is.</p>
     </section>
     ${!ready && html`<${Examples} graph=${graph} given=${given} />`}
     ${ready && html`<section class="card stack" aria-label="Answers">
@@ -65,8 +65,8 @@ function Examples({ graph, given }) {
   const open = graph.examples.filter((one) => !isWhole(one)), known = graph.examples.filter(isWhole);
   return html`<${Empty} title=${given.length ? "Choose one more" : "What would you like to know?"}>
     ${!given.length && html`<${ExampleList} graph=${graph} title=${`Some questions about ${graph.name}:`} examples=${open} />
-      <${ExampleList} graph=${graph} title="Known facts; each is hidden and asked for:" examples=${known} />`}
-    <p class="small">${count(graph.facts)} facts, ${count(graph.entities)} entities, ${count(graph.relations)} relations. Answered by <strong>${graph.model}</strong>.</p>
+      <${ExampleList} graph=${graph} title="Known facts, each hidden and then predicted:" examples=${known} />`}
+    <p class="small">${count(graph.facts)} facts, ${count(graph.entities)} entities, ${count(graph.relations)} relations. Model: <strong>${graph.model}</strong>.</p>
   </${Empty}>`;
 }
 
@@ -84,7 +84,7 @@ function Answers({ graph, value, named, k, known, jobs, start, stale }) {
       ${asked && html`<label class="check small"><input type="checkbox" checked=${known} onChange=${(event) => change({ known: event.target.checked ? null : "0" }, { replace: true })} />Show known facts</label>`}
     </div>
     <${Calibration} graph=${graph} value=${value} jobs=${jobs} start=${start} />
-    ${!answers.length && html`<p class="muted">No answer is possible here.</p>`}
+    ${!answers.length && html`<p class="muted">There are no possible answers.</p>`}
     ${!asked && answers.map((one) => html`<${Verdict} graph=${graph} one=${one} calibrated=${value.calibrated} />`)}
     ${asked && answers.length > 0 && html`<ol class="answers" aria-busy=${stale ? "true" : "false"}>
       ${answers.map((one) => html`<li class="answer" key=${shown(one).name}>
@@ -96,7 +96,7 @@ function Answers({ graph, value, named, k, known, jobs, start, stale }) {
         <span class="actions"><${Link} to=${whyOf(graph.id, one)} class="button small" aria-label=${`Why ${show(shown(one))}?`}>Why?</${Link}></span>
       </li>`)}
       ${value.none_of_these !== null && value.none_of_these !== undefined && html`<li class="answer">
-        <span class="rank" aria-hidden="true">–</span><span class="name muted">none of these: nothing else in this graph</span><${Bar} value=${value.none_of_these} kind="none" /><span class="actions"></span></li>`}
+        <span class="rank" aria-hidden="true">–</span><span class="name muted">none of these: no other entity of this graph</span><${Bar} value=${value.none_of_these} kind="none" /><span class="actions"></span></li>`}
     </ol>`}
     <div class="row apart">
       <p class="muted small">${value.known_left_out > 0 && `${plural(value.known_left_out, "known answer is", "known answers are")} not shown. `}${value.rejected > 0 && `${plural(value.rejected, "rejected answer is", "rejected answers are")} left out. `}${value.trust?.sentence || ""}</p>
@@ -107,7 +107,7 @@ function Answers({ graph, value, named, k, known, jobs, start, stale }) {
 
 function Verdict({ graph, one, calibrated }) {
   return html`<div class="stack tight">
-    <div class="row">${one.known ? html`<span class="tag good">in the graph; hidden to ask for it</span>` : html`<span class="tag">not in the graph</span>`}
+    <div class="row">${one.known ? html`<span class="tag good">in the graph; hidden for this prediction</span>` : html`<span class="tag">not in the graph</span>`}
       ${one.decision && html`<span class="tag accent">${DECIDED[one.decision]}</span>`}</div>
     ${calibrated && one.probability !== null && one.probability !== undefined && html`<${Bar} value=${one.probability} />`}
     <p>${one.known ? "With this fact hidden, the" : "The"} model ranks <strong>${show(one.tail)}</strong> ${place(one.tail_rank)} of ${count(graph.entities)} entities as tail, and <strong>${show(one.head)}</strong> ${place(one.head_rank)} as head.</p>
@@ -122,8 +122,8 @@ function Calibration({ graph, value, jobs, start }) {
   const [error, setError] = useState(null);
   if (value.calibrated) return null;
   const running = jobs.find((job) => job.kind === "check" && (job.state === "running" || job.state === "waiting"));
-  if (running) return html`<div class="note"><div class="grow"><${JobProgress} job=${running} onStop=${() => stopJob(running)} /><p class="small muted">After it, answers have probabilities.</p></div></div>`;
-  return html`<div class="note"><p class="small">These are scores: they rank, but are no probabilities. A check hides some known facts, asks for them, and learns how often such scores are right.</p>
+  if (running) return html`<div class="note"><div class="grow"><${JobProgress} job=${running} onStop=${() => stopJob(running)} /><p class="small muted">Answers will then have probabilities.</p></div></div>`;
+  return html`<div class="note"><p class="small">These are scores, not probabilities: they only rank the answers. A check hides some known facts, predicts them, and learns how often answers with such scores are right.</p>
     <button type="button" class="button small" onClick=${() => start("check").catch(setError)}>Run the check</button></div>
     <${Failure} error=${error} />`;
 }

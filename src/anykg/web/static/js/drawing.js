@@ -1,4 +1,4 @@
-// Reasons as a left-to-right drawing: the head on the left, the tail on the right, what connects them in between.
+// Reasons as a left-to-right drawing: the head on the left, the tail on the right, the connecting facts in between.
 import { html, useMemo } from "../vendor/preact-htm.module.js";
 import { show } from "./parts.js";
 
@@ -13,7 +13,7 @@ function width(text, font) {
 const short = (text) => (text.length > LONGEST ? `${text.slice(0, LONGEST - 1)}…` : text);
 const id = (fact) => JSON.stringify([fact.head.name, fact.relation.name, fact.tail.name]);
 
-// Which column an entity stands in: its distance from the head along the paths.
+// The column of an entity: its distance from the head along the paths.
 function columns(asked, paths, facts) {
   const depth = new Map([[asked.head.name, 0]]);
   let last = 2;
@@ -39,7 +39,7 @@ export function layout(asked, paths, facts) {
   for (const [name, column] of depth) if (labels.has(name)) (stacks[column] ||= []).push(name);
   const used = stacks.filter(Boolean);
   const place = new Map(used.flatMap((stack, column) => stack.map((name) => [name, column])));
-  // Between two columns there is room for the longest relation that joins them.
+  // The space between two columns fits the longest name of a relation between them.
   const gaps = used.map(() => 72);
   for (const fact of facts) {
     const from = Math.min(place.get(fact.head.name), place.get(fact.tail.name)), to = Math.max(place.get(fact.head.name), place.get(fact.tail.name));
@@ -53,7 +53,7 @@ export function layout(asked, paths, facts) {
   used.forEach((stack, column) => {
     const widths = stack.map((name) => width(short(labels.get(name)), "550 14px system-ui") + 28);
     const wide = Math.max(...widths);
-    // Columns in between stand higher and lower in turn, so that no arrow runs along a row of names.
+    // Inner columns alternate between higher and lower, so that no arrow runs along a row of names.
     const inner = column > 0 && column < used.length - 1;
     const top = TOP + ((rows - stack.length) * (HEIGHT + GAP) + shift) / 2 + (inner ? ((column % 2 ? -1 : 1) * shift) / 2 : 0);
     stack.forEach((name, index) => nodes.set(name, { x: x + wide / 2, y: top + index * (HEIGHT + GAP) + HEIGHT / 2, width: widths[index], label: labels.get(name), column }));
@@ -62,7 +62,7 @@ export function layout(asked, paths, facts) {
   return { nodes, width: x - gaps[used.length - 1] + MARGIN, height: TOP + rows * (HEIGHT + GAP) + shift };
 }
 
-// Edges between the same two entities are bent apart; those that pass over a column go around its names.
+// Parallel edges are bent apart; edges that cross a column are routed around its names.
 function routes(facts, asked, placed) {
   const seen = new Map();
   const middle = placed.height / 2;
@@ -99,7 +99,7 @@ function on(a, b, c, d, t) {
   return { x: part(a.x, b.x, c.x, d.x), y: part(a.y, b.y, c.y, d.y) };
 }
 
-// Labels that would lie over each other are moved apart, up and down.
+// Overlapping labels are moved apart vertically.
 function apart(edges) {
   const taken = [];
   for (const edge of [...edges].sort((a, b) => a.at.y - b.at.y)) {

@@ -1,4 +1,4 @@
-// Explore: an entity's neighbourhood as a drawing that grows by clicks, and the same facts as a list.
+// Explore: an entity's neighbourhood as an expandable drawing, and the same facts as a list.
 import { html, useEffect, useMemo, useRef, useState } from "../vendor/preact-htm.module.js";
 import { answersOf, ofGraph } from "./api.js";
 import { Bar, Empty, Failure, Link, Loading, NameBox, announce, count, percent, plural, show, useLoaded } from "./parts.js";
@@ -6,7 +6,7 @@ import { change } from "./state.js";
 
 const FACTS = 12, LEAST_ZOOM = 0.6;
 const NODE_HEIGHT = 32, EDGE_HEIGHT = 16, EDGE_FONT = "12px system-ui, sans-serif";
-// A small screen shows fewer facts, so that they can be read; the list below has them all.
+// A small screen shows fewer facts to keep them readable; the list below has all of them.
 const caps = () => (innerWidth < 720 ? { limit: 10, per_relation: 2, predicted: 3 } : { limit: 24, per_relation: 4, predicted: 5 });
 
 let library = null;
@@ -51,7 +51,7 @@ export function Explore({ graph, route }) {
     return () => stop.abort();
   }, [graph.id, open.join("\u0000")]);
 
-  // Predicted edges of one relation at the centre of attention, also kept in the address.
+  // Predicted edges of one relation of the entity in focus, also kept in the URL.
   useEffect(() => {
     setPredicted(null);
     if (!route.predict) return undefined;
@@ -94,7 +94,7 @@ export function Explore({ graph, route }) {
         <button type="button" class="button" disabled=${!changed} onClick=${() => history.back()}>Undo</button>
       </div>
       <${Canvas} shown=${shown} at=${at} focus=${focus} open=${open} onFocus=${setFocus} onExpand=${expand} />
-      <div class="legend" aria-hidden="true"><span><i></i>known</span><span><i class="dashed"></i>predicted</span><span>click: expand or collapse</span><span>point at a line: its relation</span></div>
+      <div class="legend" aria-hidden="true"><span><i></i>known</span><span><i class="dashed"></i>predicted</span><span>click: expand or collapse</span><span>hover over a line: its relation</span></div>
     </div>
     <aside class="card side stack" aria-label="Facts">
       <${Failure} error=${error} choose=${(name) => change({ at: name, open: null, predict: null })} />
@@ -201,12 +201,11 @@ function Canvas({ shown, at, focus, open, onFocus, onExpand }) {
     };
     drawn.layout({ name: "preset", positions: (node) => places.get(node.id()), animate: !still, animationDuration: 350, fit: true, padding: 24, stop: readable }).run();
   }, [shown, ready, at, focus, open.join("\u0000")]);
-  return html`<div class="canvas" ref=${box} role="img" aria-label=${`Drawing of ${plural(shown.nodes.size, "entity", "entities")} and ${plural(shown.edges.size, "fact")}; the list beside it has the same facts.`}>${failed && html`<${Failure} error=${failed} />`}${!ready && !failed && html`<${Loading} text="Drawing" />`}</div>`;
+  return html`<div class="canvas" ref=${box} role="img" aria-label=${`Drawing of ${plural(shown.nodes.size, "entity", "entities")} and ${plural(shown.edges.size, "fact")}; the list next to it has the same facts.`}>${failed && html`<${Failure} error=${failed} />`}${!ready && !failed && html`<${Loading} text="Drawing" />`}</div>`;
 }
 
-// Where everything stands: a spiral around the first entity, then springs and repulsion (Fruchterman and Reingold),
-// then names that overlap are moved apart. No chance is involved: the same facts always make the same drawing, so that
-// undo and a link sent to a colleague show what was seen.
+// Layout: a spiral around the first entity, then a force-directed layout (Fruchterman and Reingold), then overlapping
+// names are moved apart. The layout is deterministic, so that undo and a link sent to a colleague show the same drawing.
 function arrange(shown, widths, aspect) {
   const names = [...shown.nodes.keys()], index = new Map(names.map((name, at) => [name, at]));
   const points = names.map((_, at) => ({ x: 60 * Math.sqrt(at) * Math.cos(2.39996 * at), y: 60 * Math.sqrt(at) * Math.sin(2.39996 * at) }));
@@ -259,8 +258,8 @@ function arrange(shown, widths, aspect) {
   return new Map(names.map((name, at) => [name, points[at]]));
 }
 
-// Hides the label of a fact where it would cover an entity or another label; predicted facts and those of the entity in
-// focus come first. The line itself stays, and pointing at it shows the label.
+// Hides the label of a fact if it would cover an entity or another label; predicted facts and those of the entity in
+// focus take precedence. The line itself stays visible, and hovering over it shows the label.
 function hideCovered(drawn, focus) {
   const taken = drawn.nodes().map((node) => ({ ...node.position(), width: node.data("width"), height: NODE_HEIGHT, angle: 0 }));
   const weight = (edge) => (edge.hasClass("predicted") ? 2 : 0) + (edge.data("source") === focus || edge.data("target") === focus ? 1 : 0);
@@ -273,7 +272,7 @@ function hideCovered(drawn, focus) {
   }
 }
 
-// Whether two rectangles { x, y, width, height, angle } overlap: no side of either separates them.
+// Whether two rectangles { x, y, width, height, angle } overlap, by the separating axis theorem.
 function overlap(one, other) {
   for (const angle of [one.angle, one.angle + Math.PI / 2, other.angle, other.angle + Math.PI / 2]) {
     const reach = (box) => (box.width * Math.abs(Math.cos(box.angle - angle)) + box.height * Math.abs(Math.sin(box.angle - angle))) / 2;

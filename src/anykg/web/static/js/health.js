@@ -1,4 +1,4 @@
-// Health: how far to trust the answers on this graph, what the graph says of its relations, and what fitting would bring.
+// Health: how far to trust the answers on this graph, the properties of its relations, and the benefit of fitting.
 import { html, useMemo, useState } from "../vendor/preact-htm.module.js";
 import { api, ofGraph } from "./api.js";
 import { Bar, Empty, Failure, JobProgress, Loading, count, percent, plural, show, stopJob, useLoaded } from "./parts.js";
@@ -8,15 +8,15 @@ const isActive = (job) => job.state === "waiting" || job.state === "running";
 export function Health({ graph, jobs, start, reload }) {
   const report = useLoaded(async (signal) => graph.check && api(`/jobs/${graph.check}/result`, { signal }), [graph.check]);
   return html`<div class="stack">
-    <h1>How far to trust it on ${graph.name}</h1>
-    <p class="muted">${count(graph.facts)} facts, ${count(graph.entities)} entities, ${count(graph.relations)} relations. Answered by <strong>${graph.model}</strong>.</p>
+    <h1>How far to trust the answers on ${graph.name}</h1>
+    <p class="muted">${count(graph.facts)} facts, ${count(graph.entities)} entities, ${count(graph.relations)} relations. Model: <strong>${graph.model}</strong>.</p>
     <${Check} graph=${graph} jobs=${jobs} start=${start} result=${report} />
     <${Fit} graph=${graph} jobs=${jobs} start=${start} reload=${reload} report=${graph.check && report.value} />
     <${Schema} graph=${graph} />
   </div>`;
 }
 
-// The newest job of a kind: what it found, what it is doing, how it failed.
+// The newest job of a kind: its result, its progress, or its failure.
 function useJob(kind, jobs) {
   const mine = jobs.filter((job) => job.kind === kind);
   const active = mine.find(isActive);
@@ -26,7 +26,7 @@ function useJob(kind, jobs) {
   return { active, done, failed, result };
 }
 
-// The report is of the model that answers now; a check of another model is not shown.
+// Shows the report of the current model only, not checks of other models.
 function Check({ graph, jobs, start, result }) {
   const mine = jobs.filter((job) => job.kind === "check");
   const active = mine.find(isActive);
@@ -36,7 +36,7 @@ function Check({ graph, jobs, start, result }) {
   return html`<section class="stack" aria-label="Check">
     ${active && html`<div class="card"><${JobProgress} job=${active} onStop=${() => stopJob(active)} /></div>`}
     <${Failure} error=${error || (failed && !active ? { message: failed.error } : null)} retry=${run} />
-    ${!graph.check && !active && html`<div class="card"><${Empty} title="Not checked yet"><p>A check hides some of the known facts, asks <strong>${graph.model}</strong> for them, and counts how often it is right. It also turns scores into probabilities.</p>
+    ${!graph.check && !active && html`<div class="card"><${Empty} title="Not checked yet"><p>A check hides some of the known facts, predicts them with <strong>${graph.model}</strong>, and counts how often it is right. It also calibrates scores into probabilities.</p>
       <button type="button" class="button primary" onClick=${run}>Run the check</button></${Empty}></div>`}
     ${graph.check && !result.value && !result.error && html`<${Loading} text="Loading the check" />`}
     <${Failure} error=${result.error} retry=${result.reload} />
@@ -57,11 +57,11 @@ function Report({ report, again }) {
       ${figure("right answer first", overall["hits@1"], percent)}
       ${figure("right answer among the first ten", overall["hits@10"], percent)}
       ${figure("mean reciprocal rank", overall.mrr, (value) => value.toFixed(2))}
-      <div class="figure"><p class="muted small">hidden facts asked for</p><p class="big">${count(report.summary.hidden_facts)}</p><p class="muted small">random guesses: ${percent(report.summary["random_hits@10"])} in the first ten</p></div>
+      <div class="figure"><p class="muted small">hidden facts</p><p class="big">${count(report.summary.hidden_facts)}</p><p class="muted small">random guesses: ${percent(report.summary["random_hits@10"])} in the first ten</p></div>
     </div>
     <div class="card stack">
       <p>${report.summary.sentence}</p>
-      <p class="muted small">True facts that are missing from the graph count as errors here, so the real figures are higher.</p>
+      <p class="muted small">True facts that are missing from the graph count as errors here, so the true figures are higher.</p>
       ${report.warnings.map((text) => html`<p class="note warn small">${text}</p>`)}
       ${report.summary.comparison && html`<p class="small">${report.summary.comparison}</p>`}
       ${again && html`<div><button type="button" class="button small" onClick=${again}>Check again</button></div>`}
@@ -70,7 +70,7 @@ function Report({ report, again }) {
       <div>${shown.map((row) => html`<${ChartRow} key=${row.name} row=${row} />`)}</div>
       ${relations.length > 12 && html`<div><button type="button" class="button small" onClick=${() => setAll(!all)}>${all ? "Fewer" : `${relations.length - 12} more relations`}</button></div>`}
     </div>
-    ${strata.length > 1 && html`<div class="card stack"><h2>By what is known of the two ends</h2><div>${strata.map((row) => html`<${ChartRow} key=${row.name} row=${row} />`)}</div></div>`}
+    ${strata.length > 1 && html`<div class="card stack"><h2>By what is known about the two ends</h2><div>${strata.map((row) => html`<${ChartRow} key=${row.name} row=${row} />`)}</div></div>`}
     <${Curve} report=${report} />`;
 }
 
@@ -92,10 +92,10 @@ function Curve({ report }) {
     <div class="row" style="align-items:flex-start;gap:24px"><figure class="curve-box grow" style="min-width:240px"><svg viewBox="0 0 320 240" role="img" aria-label=${`Probability rises from ${percent(curve.probabilities[0])} at a score of ${low.toFixed(1)} to ${percent(curve.probabilities.at(-1))} at ${high.toFixed(1)}`}>
       <path class="axis" d="M36,16V212H304" /><path class="curve" d=${line} />
       <text x="30" y="20" text-anchor="end">1</text><text x="30" y="216" text-anchor="end">0</text><text x="170" y="234" text-anchor="middle">score</text><text x="36" y="228">${low.toFixed(1)}</text><text x="300" y="228" text-anchor="end">${high.toFixed(1)}</text></svg></figure>
-      <p class="grow muted small" style="min-width:200px">How often answers of a score were right where a fact was hidden, learned from ${count(curve.answers)} answers.${curve.error !== null && curve.error !== undefined ? ` On answers it was not fitted to, probabilities are off by ${(100 * curve.error).toFixed(1)} points on average.` : ""}</p></div></div>`;
+      <p class="grow muted small" style="min-width:200px">How often answers with a given score were right if a fact was hidden, learned from ${count(curve.answers)} answers.${curve.error !== null && curve.error !== undefined ? ` On held-out answers, probabilities are off by ${(100 * curve.error).toFixed(1)} points on average.` : ""}</p></div></div>`;
 }
 
-// What fitting would bring: what the model reaches now, and beside it what the fitted one reaches, once that is measured.
+// The benefit of fitting: the current model next to the fitted one, once that is measured.
 function Fit({ graph, jobs, start, reload, report }) {
   const { active, done, failed, result } = useJob("fit", jobs);
   const [minutes, setMinutes] = useState("2");
@@ -104,8 +104,8 @@ function Fit({ graph, jobs, start, reload, report }) {
   const measure = () => start("check", { fit: Number(minutes) }).then(() => setError(null), setError);
   const checking = jobs.some((job) => job.kind === "check" && isActive(job));
   const fitted = done && result.value;
-  return html`<section class="card stack" aria-label="Fit"><h2>What fitting would bring</h2>
-    <p>The shipped model has never seen this graph. Fitting learns from its facts: it hides some of them, asks rules, embeddings and the shipped model for those, and weighs each by how well it finds them.</p>
+  return html`<section class="card stack" aria-label="Fit"><h2>How much fitting would help</h2>
+    <p>The shipped model has never seen this graph. Fitting learns from its facts: it hides some of them, predicts them with rules, embeddings and the shipped model, and weights each component by how well it recovers them.</p>
     ${fitted ? html`<${Brought} fitted=${fitted} />` : html`<${Expected} report=${report} measure=${checking ? null : measure} />`}
     ${graph.models.length > 1 && html`<${ModelChoice} graph=${graph} reload=${reload} />`}
     ${active ? html`<${JobProgress} job=${active} onStop=${() => stopJob(active)} />` : html`<form class="row" style="align-items:end" onSubmit=${(event) => {
@@ -117,9 +117,9 @@ function Fit({ graph, jobs, start, reload, report }) {
   </section>`;
 }
 
-// Before a fit: the model now and baselines; if that was measured, the model and a fitted one on other facts.
+// Before a fit: the current model and baselines; if that was measured, the model and a fitted one on other facts.
 function Expected({ report, measure }) {
-  if (!report) return html`<p class="muted small">Run the check first: it says how good the answers are now.</p>`;
+  if (!report) return html`<p class="muted small">Run the check first to see how good the current answers are.</p>`;
   const rows = (group) => report.rows.filter((row) => row.group === group);
   const bars = [...rows("floor").map((row) => [row.name, row.mrr]), ["now", report.summary.overall.mrr.value], ...[...rows("not fitted"), ...rows("fitted")].map((row) => [row.name, row.mrr])];
   return html`<div class="stack tight"><p class="muted small">Mean reciprocal rank of hidden facts; 1 is perfect.</p>
@@ -130,14 +130,14 @@ function Expected({ report, measure }) {
 
 function Brought({ fitted }) {
   const rows = fitted.rows;
-  const names = { "zero-shot": "network alone", mixed: "fitted: all mixed" };
+  const names = { "zero-shot": "network alone", mixed: "fitted: all combined" };
   const named = (part) => names[part] || (part.endsWith("+rules") ? "as shipped" : part);
   const bars = rows.filter((row) => typeof row.mrr === "number").map((row) => [named(row.component), row.mrr]);
   const columns = rows.length ? Object.keys(rows[0]).filter((name) => rows.some((row) => row[name] !== null)) : [];
   return html`<div class="stack">
     <p class="note good">${fitted.summary.sentence}</p>
     <div class="versus">${bars.map(([text, value]) => html`<span>${text}</span><${Bar} value=${value} text=${value.toFixed(2)} />`)}</div>
-    ${columns.length > 0 && html`<details><summary>What each part brings</summary><div class="table-box" tabindex="0" role="region" aria-label="What each part brings"><table><caption class="unseen">What each part brings</caption><thead><tr>${columns.map((name) => html`<th class=${typeof rows[0][name] === "number" ? "right" : ""}>${name.replaceAll("_", " ")}</th>`)}</tr></thead>
+    ${columns.length > 0 && html`<details><summary>Components</summary><div class="table-box" tabindex="0" role="region" aria-label="Components"><table><caption class="unseen">Components</caption><thead><tr>${columns.map((name) => html`<th class=${typeof rows[0][name] === "number" ? "right" : ""}>${name.replaceAll("_", " ")}</th>`)}</tr></thead>
       <tbody>${rows.map((row) => html`<tr>${columns.map((name) => html`<td class=${typeof row[name] === "number" ? "right" : "wrap"}>${cell(row[name])}</td>`)}</tr>`)}</tbody></table></div></details>`}</div>`;
 }
 
@@ -161,10 +161,10 @@ function Schema({ graph }) {
   }, [found.value]);
   const shown = all ? rows : rows.slice(0, 12);
   const kinds = (list) => list.slice(0, 2).map((kind) => `${kind.kind} ${percent(kind.share)}`).join(", ");
-  return html`<section class="card stack" aria-label="Schema"><h2>What the graph says of its relations</h2>
+  return html`<section class="card stack" aria-label="Schema"><h2>Properties of the relations</h2>
     ${found.loading && !found.value && html`<${Loading} text="Reading the schema" />`}
     <${Failure} error=${found.error} retry=${found.reload} />
-    ${rows.length > 0 && html`<div class="table-box" tabindex="0" role="region" aria-label="Relations"><table><thead><tr><th>relation</th><th class="right">facts</th><th>holds</th><th>heads</th><th>tails</th></tr></thead>
+    ${rows.length > 0 && html`<div class="table-box" tabindex="0" role="region" aria-label="Relations"><table><thead><tr><th>relation</th><th class="right">facts</th><th>properties</th><th>heads</th><th>tails</th></tr></thead>
       <tbody>${shown.map((row) => html`<tr key=${row.relation}><td class="wrap"><strong>${row.relation}</strong></td><td class="right">${count(row.facts)}</td>
         <td><span class="chips">${row.statements.map((one) => html`<span class="tag" title=${`${count(one.support)} of ${count(one.cases)} cases`}>${PROPERTIES[one.holds] || one.holds}${one.other ? ` ${one.other}` : ""} ${percent(one.cases ? one.support / one.cases : 0)}</span>`)}</span></td>
         <td class="wrap small muted">${kinds(row.head_kinds)}</td><td class="wrap small muted">${kinds(row.tail_kinds)}</td></tr>`)}</tbody></table></div>`}

@@ -1,4 +1,4 @@
-// Parts that several views share.
+// Components shared by several views.
 import { html, useEffect, useMemo, useRef, useState } from "../vendor/preact-htm.module.js";
 import { api, ofGraph } from "./api.js";
 import { address, go, read } from "./state.js";
@@ -63,7 +63,7 @@ export function Empty({ title, children }) {
   return html`<div class="empty">${title && html`<h2>${title}</h2>`}${children}</div>`;
 }
 
-// Load something, again whenever `inputs` change; a reply that comes too late is dropped.
+// Load something, and reload it whenever `inputs` change; outdated replies are dropped.
 export function useLoaded(load, inputs) {
   const [state, set] = useState({ loading: true });
   const [again, repeat] = useState(0);
@@ -79,7 +79,7 @@ export function useLoaded(load, inputs) {
   return { ...state, reload: () => repeat((n) => n + 1) };
 }
 
-// Said to screen readers.
+// Announce text to screen readers.
 export function announce(text) {
   const region = document.getElementById("announcer");
   if (region) region.textContent = text;
@@ -202,7 +202,7 @@ export function NameBox({ graph, kind, label, value, onChoose, placeholder, hide
           <span class="text">${show(match)}${match.label !== match.name && html`<small>${match.name}</small>`}</span>
           <span class="count"><span aria-hidden="true">${count(match.facts)}</span><span class="unseen">${plural(match.facts, "fact")}</span></span>
         </div>`)}
-        ${found && !found.matches.length && html`<p class="hint" role="presentation">${found.error || "No such name."}</p>`}
+        ${found && !found.matches.length && html`<p class="hint" role="presentation">${found.error || "No matching name."}</p>`}
       </div>`}
     </div>
   </div>`;
@@ -211,7 +211,7 @@ export function NameBox({ graph, kind, label, value, onChoose, placeholder, hide
 export function JobProgress({ job, onStop }) {
   const what = { check: "Checking", complete: "Looking for missing facts", audit: "Auditing known facts", fit: "Fitting" }[job.kind];
   const share = job.total ? job.done / job.total : undefined;
-  const state = job.state === "waiting" ? "waits until the running job is done" : job.note || (job.total ? `${count(job.done)} of ${count(job.total)}` : "starting");
+  const state = job.state === "waiting" ? "waiting for the running job" : job.note || (job.total ? `${count(job.done)} of ${count(job.total)}` : "starting");
   const left = useTimeLeft(job);
   return html`<div class="progress">
     <div class="row apart"><span><strong>${what}</strong> <span class="muted small">${state}${left}</span></span>

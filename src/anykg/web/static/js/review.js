@@ -1,4 +1,4 @@
-// Review: proposed facts, accepted or rejected one by one, by keyboard, with undo.
+// Review: accept or reject proposed facts one by one, by keyboard, with undo.
 import { html, useEffect, useMemo, useRef, useState } from "../vendor/preact-htm.module.js";
 import { file, ofGraph } from "./api.js";
 import { Bar, Empty, Failure, JobProgress, Link, Loading, Triple, announce, count, exploreOf, key, percent, plural, show, stopJob, useLoaded, whyOf } from "./parts.js";
@@ -44,11 +44,11 @@ function Start({ graph, source, run, small }) {
     ${source === "complete" && html`<div class="field"><label for="start-relation">Relation</label><select id="start-relation" class="select" style="max-width:240px" value=${relation} onChange=${(event) => setRelation(event.target.value)}>
       <option value="">all</option>${graph.relation_list.map((one) => html`<option value=${one.name}>${show(one)}</option>`)}</select></div>`}
     ${source === "audit" && html`<div class="field"><label for="start-minutes">Minutes</label><select id="start-minutes" class="select" value=${minutes} onChange=${(event) => setMinutes(event.target.value)}>
-      <option value="">by size</option>${["0.2", "1", "5", "20"].map((value) => html`<option value=${value}>${value}</option>`)}</select></div>`}
-    <button class="button primary">${small ? "Look again" : source === "audit" ? "Look for doubtful facts" : "Look for missing facts"}</button></form>`;
+      <option value="">automatic</option>${["0.2", "1", "5", "20"].map((value) => html`<option value=${value}>${value}</option>`)}</select></div>`}
+    <button class="button primary">${small ? "Search again" : source === "audit" ? "Find doubtful facts" : "Find missing facts"}</button></form>`;
   if (small) return form;
   return html`<${Empty} title=${source === "audit" ? "Which known facts look wrong?" : "What is missing?"}>
-    <p>${source === "audit" ? "An audit hides the known facts in turn and lists those that the rest of the graph contradicts most." : "The model ranks the most plausible facts that the graph does not have. You decide about them one by one; nothing changes in your file."}</p>${form}</${Empty}>`;
+    <p>${source === "audit" ? "An audit hides the known facts in turn and lists those that the rest of the graph contradicts the most." : "The model ranks the most plausible facts that the graph does not have. You review them one by one; your file is not changed."}</p>${form}</${Empty}>`;
 }
 
 function Reviewing({ graph, route, job, source, run }) {
@@ -95,7 +95,7 @@ function Reviewing({ graph, route, job, source, run }) {
       setExportable(answer.exportable[source]);
       if (verdict === "undo") {
         undoable.current = undoable.current.filter((one) => key(one) !== key(row));
-        setToast({ text: "Taken back." });
+        setToast({ text: "Decision undone." });
       } else {
         undoable.current = [...undoable.current.slice(-99), { ...row, decision: answer.current }];
         setToast({ text: `${done[verdict][0].toUpperCase()}${done[verdict].slice(1)}: ${show(row.head)} — ${show(row.relation)} → ${show(row.tail)}`, row: { ...row, decision: answer.current } });
@@ -103,7 +103,7 @@ function Reviewing({ graph, route, job, source, run }) {
         if (state !== "open") change({ at: index + 1 }, { replace: true });
         if (state === "open" && open.length < 6 && page.value && page.value.total > limit) page.reload();
       }
-      announce(verdict === "undo" ? "Taken back" : done[verdict]);
+      announce(verdict === "undo" ? "Decision undone" : done[verdict]);
     } catch (problem) {
       setError(problem);
       if (problem.status === 409) page.reload();
@@ -141,23 +141,23 @@ function Reviewing({ graph, route, job, source, run }) {
   return html`<div class="review">
     <aside class="stack" aria-label="Filters and export">
       <div class="card stack tight">
-        ${progress && html`<div class="progress"><div class="row apart small"><strong>${count(progress.decided)} of ${count(progress.total)} decided</strong><span class="muted">${count(progress.accepted)} ${done.accept}, ${count(progress.rejected)} ${done.reject}</span></div>
-          <progress max=${progress.total || 1} value=${progress.decided} aria-label="Decided"></progress></div>`}
+        ${progress && html`<div class="progress"><div class="row apart small"><strong>${count(progress.decided)} of ${count(progress.total)} reviewed</strong><span class="muted">${count(progress.accepted)} ${done.accept}, ${count(progress.rejected)} ${done.reject}</span></div>
+          <progress max=${progress.total || 1} value=${progress.decided} aria-label="Reviewed"></progress></div>`}
         <div class="field"><label for="review-relation">Relation</label><select id="review-relation" class="select" value=${route.relation || ""} onChange=${(event) => change({ relation: event.target.value, at: null }, { replace: true })}>
           <option value="">all</option>${(page.value?.relations || []).map((one) => html`<option key=${one.name} value=${one.name}>${show(one)} (${count(one.count)})</option>`)}</select></div>
         ${page.value?.calibrated && html`<div class="field"><label for="review-min">${source === "audit" ? "Plausibility" : "Probability"} at least ${percent(least)}</label><input id="review-min" type="range" min="0" max="0.95" step="0.05" value=${least} onChange=${(event) => change({ min: Number(event.target.value) || null, at: null }, { replace: true })} /></div>`}
-        <div class="field"><span class="label">Show</span><span class="segmented" role="group" aria-label="Which candidates">${[["open", "open"], ["decided", "decided"], ["all", "all"]].map(([value, text]) => html`<button type="button" key=${value} aria-pressed=${state === value ? "true" : "false"} onClick=${() => change({ state: value === "open" ? null : value, at: null }, { replace: true })}>${text}</button>`)}</span></div>
-        <div class="field"><span class="label">As</span><span class="segmented" role="group" aria-label="Layout">${[["one", "one by one"], ["list", "list"]].map(([value, text]) => html`<button type="button" key=${value} aria-pressed=${mode === value ? "true" : "false"} onClick=${() => change({ mode: value === "one" ? null : value, at: null }, { replace: true })}>${text}</button>`)}</span></div>
-        <div class="field"><label for="reviewer">Your name</label><input id="reviewer" class="input" value=${reviewer} placeholder="kept with each decision" maxlength="200" onChange=${(event) => keepReviewer(event.target.value.trim())} /></div>
+        <div class="field"><span class="label">Show</span><span class="segmented" role="group" aria-label="Which candidates">${[["open", "open"], ["decided", "reviewed"], ["all", "all"]].map(([value, text]) => html`<button type="button" key=${value} aria-pressed=${state === value ? "true" : "false"} onClick=${() => change({ state: value === "open" ? null : value, at: null }, { replace: true })}>${text}</button>`)}</span></div>
+        <div class="field"><span class="label">View</span><span class="segmented" role="group" aria-label="Layout">${[["one", "one by one"], ["list", "list"]].map(([value, text]) => html`<button type="button" key=${value} aria-pressed=${mode === value ? "true" : "false"} onClick=${() => change({ mode: value === "one" ? null : value, at: null }, { replace: true })}>${text}</button>`)}</span></div>
+        <div class="field"><label for="reviewer">Your name</label><input id="reviewer" class="input" value=${reviewer} placeholder="saved with each decision" maxlength="200" onChange=${(event) => keepReviewer(event.target.value.trim())} /></div>
       </div>
       <${Export} graph=${graph} count=${exportable} source=${source} />
-      <details class="card"><summary>Look again</summary><div style="margin-top:16px">${run ? html`<${Start} graph=${graph} source=${source} run=${run} small=${true} />` : html`<p class="muted small">A search is under way.</p>`}</div></details>
+      <details class="card"><summary>Search again</summary><div style="margin-top:16px">${run ? html`<${Start} graph=${graph} source=${source} run=${run} small=${true} />` : html`<p class="muted small">A search is running.</p>`}</div></details>
     </aside>
     <div class="main-part stack">
       <${Failure} error=${error} />
       <${Failure} error=${page.error} retry=${page.reload} />
       ${page.loading && !page.value && html`<div class="card"><${Loading} text="Loading candidates" /></div>`}
-      ${page.value && !open.length && !page.loading && html`<div class="card"><${Empty} title=${progress?.decided && state === "open" ? "All done here" : "Nothing to show"}><p>${progress?.decided && state === "open" ? "Every candidate that fits the filters is decided. Export the accepted ones, or look for more." : source === "audit" && !progress?.total ? "No known fact looks doubtful." : "No candidate fits these filters."}</p></${Empty}></div>`}
+      ${page.value && !open.length && !page.loading && html`<div class="card"><${Empty} title=${progress?.decided && state === "open" ? "All done here" : "Nothing to show"}><p>${progress?.decided && state === "open" ? "Every candidate that matches the filters is reviewed. Export the accepted ones, or search for more." : source === "audit" && !progress?.total ? "No known fact looks doubtful." : "No candidate fits these filters."}</p></${Empty}></div>`}
       ${mode === "one" && current && html`<${One} graph=${graph} row=${current} left=${state === "open" ? open.length + (page.value.total - rows.length) : open.length} note=${note} setNote=${setNote} decide=${decide} busy=${busy} undo=${undo} canUndo=${undoable.current.length > 0} source=${source} calibrated=${page.value?.calibrated} />`}
       ${mode === "list" && open.length > 0 && html`<div class="card"><ol>${open.map((row, place) => html`<${ListRow} key=${key(row)} graph=${graph} row=${row} isCurrent=${place === index} decide=${decide} busy=${busy} source=${source} calibrated=${page.value?.calibrated} />`)}</ol>
         ${page.value && page.value.total > rows.length && html`<div style="padding-top:16px"><button type="button" class="button small" onClick=${() => setLimit(limit + PAGE)}>Show more of ${count(page.value.total)}</button></div>`}</div>`}
@@ -167,7 +167,7 @@ function Reviewing({ graph, route, job, source, run }) {
   </div>`;
 }
 
-// A decision is sent again if the connection broke: its id keeps it from being counted twice.
+// Retries if the connection breaks; the id of a decision keeps it from being counted twice.
 async function send(graph, body) {
   for (let turn = 0; ; turn++) {
     try {
@@ -199,7 +199,7 @@ function One({ graph, row, left, note, setNote, decide, busy, undo, canUndo, sou
     <div class="decide">${Object.entries(wordsOf(source).verdicts).map(([verdict, { text, kind, keys }]) => html`<button type="button" key=${verdict} class=${`button ${kind}`} disabled=${busy} onClick=${() => decide(row, verdict)}>${text} <kbd aria-hidden="true">${keys}</kbd></button>`)}</div>
     <div class="row"><button type="button" class="button small" disabled=${busy || !canUndo} onClick=${undo}>Undo</button>
       <${Link} to=${whyOf(graph.id, row)} class="button small">Why?</${Link}></div>
-    <div class="field"><label for="review-note">Note</label><input id="review-note" class="input" value=${note} maxlength="2000" placeholder="optional, kept with the decision" onInput=${(event) => setNote(event.target.value)} /></div>
+    <div class="field"><label for="review-note">Note</label><input id="review-note" class="input" value=${note} maxlength="2000" placeholder="optional, saved with the decision" onInput=${(event) => setNote(event.target.value)} /></div>
     <div class="context"><${Context} graph=${graph} entity=${row.head} /><${Context} graph=${graph} entity=${row.tail} /></div>
   </article>`;
 }
@@ -223,14 +223,14 @@ function ListRow({ graph, row, isCurrent, decide, busy, source, calibrated }) {
     <span class="decide">${row.decision ? html`<button type="button" class="button small" disabled=${busy} onClick=${() => decide(row, "undo")}>Undo</button>` : Object.entries(wordsOf(source).verdicts).map(([verdict, { text, kind }]) => html`<button type="button" key=${verdict} class=${`button small ${kind}`} disabled=${busy} onClick=${() => decide(row, verdict)} aria-label=${`${text} ${show(row.head)} ${show(row.relation)} ${show(row.tail)}`}>${text}</button>`)}</span></li>`;
 }
 
-// Accepted facts of all searches, not only of this one; of an audit, the known facts that were found wrong.
+// Accepted facts of all searches, not only of the current one; for an audit, the known facts that were found wrong.
 function Export({ graph, count: total, source }) {
   const [format, setFormat] = useState("tsv");
   const wrong = source === "audit";
   const address = `/api/v1/graphs/${encodeURIComponent(graph.id)}/export?format=${format}${wrong ? "&verdict=reject" : ""}`;
   const [error, setError] = useState(null);
   useEffect(() => setError(null), [format, source]);
-  // Fetched first: a browser would not say why a download failed.
+  // Fetched first, because a browser would not show why a download failed.
   const download = async (event) => {
     event.preventDefault();
     try {
@@ -243,9 +243,9 @@ function Export({ graph, count: total, source }) {
       setError(problem);
     }
   };
-  return html`<div class="card stack tight"><h2>Export</h2><p class="muted small">${wrong ? "Known facts that were found wrong." : "All accepted facts."} Decisions are kept in <code class="wrap">${graph.decisions_file}</code>.</p>
+  return html`<div class="card stack tight"><h2>Export</h2><p class="muted small">${wrong ? "Known facts that were found wrong." : "All accepted facts."} Decisions are saved in <code class="wrap">${graph.decisions_file}</code>.</p>
     <div class="field"><label for="export-format">Format</label><select id="export-format" class="select" value=${format} onChange=${(event) => setFormat(event.target.value)}>
       <option value="tsv">TSV</option><option value="nquads">N-Quads with provenance</option><option value="quickstatements">QuickStatements</option><option value="kgx">KGX edges</option><option value="jsonl">All decisions (JSON lines)</option></select></div>
-    ${total || format === "jsonl" ? html`<a class="button" href=${address} download onClick=${download}>Download${format === "jsonl" ? "" : ` (${count(total)})`}</a>` : html`<p class="muted small">Nothing is ${wrong ? "found wrong" : "accepted"} yet.</p>`}
+    ${total || format === "jsonl" ? html`<a class="button" href=${address} download onClick=${download}>Download${format === "jsonl" ? "" : ` (${count(total)})`}</a>` : html`<p class="muted small">Nothing ${wrong ? "found wrong" : "accepted"} yet.</p>`}
     <${Failure} error=${error} /></div>`;
 }

@@ -1,4 +1,4 @@
-// What a view shows is in the address, so that it can be sent to a colleague and the back button works.
+// The state of a view is kept in the URL, so that it can be shared and the back button works.
 import { useEffect, useState } from "../vendor/preact-htm.module.js";
 
 const listeners = new Set();
@@ -15,7 +15,7 @@ export function address(params) {
   return `/?${kept}`;
 }
 
-// Change the address. `replace` is for changes that the back button should not stop at.
+// Change the URL. `replace` is for changes that should not be added to the browser history.
 export function go(params, { replace = false } = {}) {
   const next = address(params);
   if (next === location.pathname + location.search) return;
@@ -42,7 +42,7 @@ export function useRoute() {
   return route;
 }
 
-// A value that this browser remembers.
+// A value kept in the browser's local storage.
 export function useKept(name, initial) {
   const [value, set] = useState(() => localStorage.getItem(`anykg-${name}`) ?? initial);
   return [

@@ -1,4 +1,4 @@
-// Runs before the page is painted, so that a chosen theme never flashes.
+// Runs before the first paint, so that the wrong theme never flashes.
 (() => {
   const kept = localStorage.getItem("anykg-theme");
   if (kept === "light" || kept === "dark") document.documentElement.dataset.theme = kept;

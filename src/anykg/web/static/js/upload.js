@@ -1,4 +1,4 @@
-// Open a graph file: described first, used when the person says so.
+// Open a graph file: describe it first, and load it when the user confirms.
 import { html, useEffect, useRef, useState } from "../vendor/preact-htm.module.js";
 import { api } from "./api.js";
 import { Failure, Loading, count } from "./parts.js";
@@ -47,7 +47,7 @@ export function Upload({ onClose, onOpened }) {
     <div class="content">
       <div class="row apart"><h2 id="upload-title">Open a graph file</h2>
         <button type="button" class="button quiet icon" aria-label="Close" onClick=${() => dialog.current.close()}>×</button></div>
-      <p class="muted">A file of triples: tab-, comma- or otherwise separated text, JSON lines, N-Triples, Turtle, Parquet; also .gz and .zst. It stays on this computer.</p>
+      <p class="muted">A file of triples: delimited text, JSON lines, N-Triples, Turtle or Parquet; also .gz and .zst. It stays on this computer.</p>
       <div class="field"><label for="upload-file">File</label>
         <input id="upload-file" class="input" style="padding:8px" type="file" onChange=${(event) => {
           setFile(event.target.files[0]);
@@ -55,13 +55,13 @@ export function Upload({ onClose, onOpened }) {
         }} /></div>
       ${busy && html`<${Loading} text="Reading the file" />`}
       <${Failure} error=${error} />
-      ${(found || error) && file && html`<details open=${Boolean(error)}><summary>Read it differently</summary>
+      ${(found || error) && file && html`<details open=${Boolean(error)}><summary>Reading options</summary>
         <div class="row" style="margin-top:8px;align-items:end">
           <div class="field grow"><label for="upload-columns">Columns</label><input id="upload-columns" class="input" placeholder="hrt" value=${reading.columns} onChange=${set("columns")} /></div>
           <div class="field grow"><label for="upload-separator">Separator</label><select id="upload-separator" class="select" value=${reading.separator} onChange=${set("separator")}>
-            <option value="">found out</option>${["tab", "comma", "semicolon", "pipe", "space"].map((name) => html`<option value=${name}>${name}</option>`)}</select></div>
+            <option value="">detect</option>${["tab", "comma", "semicolon", "pipe", "space"].map((name) => html`<option value=${name}>${name}</option>`)}</select></div>
           <div class="field grow"><label for="upload-header">First line</label><select id="upload-header" class="select" value=${reading.header} onChange=${set("header")}>
-            <option value="">found out</option><option value="true">column names</option><option value="false">a fact</option></select></div>
+            <option value="">detect</option><option value="true">column names</option><option value="false">a fact</option></select></div>
           <div class="field grow"><label for="upload-malformed">Malformed lines</label><select id="upload-malformed" class="select" value=${reading.skip_malformed} onChange=${set("skip_malformed")}>
             <option value="">refuse the file</option><option value="true">skip and count</option></select></div>
         </div></details>`}

@@ -1,4 +1,4 @@
-// Why: the facts and paths behind an answer, what speaks for it rather than the runner-up, and what happens without them.
+// Why: the facts and paths behind an answer, its lead over the runner-up, and the effect of removing them.
 import { html, useMemo } from "../vendor/preact-htm.module.js";
 import { ofGraph } from "./api.js";
 import { Drawing, factId } from "./drawing.js";
@@ -16,7 +16,7 @@ export function Why({ graph, route }) {
     },
     [graph.id, head, relation, tail, graph.model],
   );
-  if (!whole) return html`<${Empty} title="Why what?"><p>Ask a question first, then choose “Why?” beside an answer.</p>
+  if (!whole) return html`<${Empty} title="Nothing to explain yet"><p>Ask a question first, then choose “Why?” next to an answer.</p>
     <${Link} to=${{ g: graph.id, view: "ask" }} class="button">Ask</${Link}></${Empty}>`;
   return html`<div class="stack">
     <div class="row"><${Link} to=${{ g: graph.id, view: "ask", head, relation }} class="button small">← Other answers</${Link}>
@@ -54,26 +54,26 @@ function Reasons({ graph, why, route }) {
   const asked = { head: why.head, relation: why.relation, tail: why.tail };
   const toggle = (name, value) => change({ [name]: route[name] === value ? null : value }, { replace: true });
   return html`
-    <section class="card stack" aria-label="In short">
-      <div class="row">${why.known && html`<span class="tag good">in the graph; it was hidden to explain it</span>`}
+    <section class="card stack" aria-label="Summary">
+      <div class="row">${why.known && html`<span class="tag good">in the graph; hidden for this explanation</span>`}
         <span class="tag">rank ${why.rank} of ${why.candidates.toLocaleString("en")}</span>${why.probability !== null && why.probability !== undefined && html`<span class="tag accent">${percent(why.probability)} likely</span>`}</div>
       ${why.sentences.map((text) => html`<p>${text}</p>`)}
-      ${!why.reliable && html`<p class="note warn small">Removing these facts does no more than removing random ones nearby: do not rely on this explanation.</p>`}
+      ${!why.reliable && html`<p class="note warn small">Removing these facts has no more effect than removing random facts nearby, so do not rely on this explanation.</p>`}
     </section>
     ${facts.length > 0 ? html`<section class="stack tight" aria-label="Drawing">
       ${(entities.length > 1 || shapes.length > 1) && html`<div class="row small why-filters">
-        ${entities.length > 1 && html`<label class="row">Only through <${Pick} value=${route.via} any="any entity" options=${entities.map((entity) => [entity.name, show(entity)])} onPick=${(value) => change({ via: value }, { replace: true })} /></label>`}
-        ${shapes.length > 1 && html`<label class="row">Only along <${Pick} value=${route.shape} any="any shape of path" options=${shapes.map((shape) => [shape, shape])} onPick=${(value) => change({ shape: value }, { replace: true })} /></label>`}
+        ${entities.length > 1 && html`<label class="row">Only paths through <${Pick} value=${route.via} any="any entity" options=${entities.map((entity) => [entity.name, show(entity)])} onPick=${(value) => change({ via: value }, { replace: true })} /></label>`}
+        ${shapes.length > 1 && html`<label class="row">Only paths of shape <${Pick} value=${route.shape} any="any shape" options=${shapes.map((shape) => [shape, shape])} onPick=${(value) => change({ shape: value }, { replace: true })} /></label>`}
         ${filtered && html`<button type="button" class="button small" onClick=${() => change({ via: null, shape: null }, { replace: true })}>Show all</button>`}
       </div>`}
       <${Drawing} asked=${asked} paths=${why.paths} facts=${facts} lit=${lit} onNode=${(name) => entities.some((entity) => entity.name === name) && toggle("via", name)}
-        label=${`Drawing of ${plural(facts.length, "fact")} that support the answer; the lists below say the same in words.`} />
-    </section>` : html`<p class="note">No fact of the graph stands out as a reason.</p>`}
+        label=${`Drawing of ${plural(facts.length, "fact")} that support the answer; the lists below have the same content in words.`} />
+    </section>` : html`<p class="note">No fact of the graph stands out as the reason.</p>`}
     <div class="why-grid">
       <${Contrast} why=${why} single=${single} filtered=${filtered} />
-      ${paths.length > 0 && html`<section class="card stack tight"><h2>Paths</h2><p class="muted small">How much the score falls as they are removed, one after the other.</p>
+      ${paths.length > 0 && html`<section class="card stack tight"><h2>Paths</h2><p class="muted small">The decrease of the score as the paths are removed one after the other.</p>
         <ol>${paths.map((path, index) => html`<li class="reason" key=${index}><${Walk} path=${path} /><span class="number">${signed(-path.effect)}</span></li>`)}</ol></section>`}
-      ${rules.length > 0 && html`<section class="card stack tight"><h2>Rules that imply it</h2><p class="muted small">How often such pairs agree in this graph.</p>
+      ${rules.length > 0 && html`<section class="card stack tight"><h2>Rules that imply it</h2><p class="muted small">How often these rules hold in this graph.</p>
         <ul>${rules.map((rule, index) => html`<li class="reason" key=${index}><div class="stack tight"><span class="wrap">${rule.text}</span>
           <span class="small muted">${rule.facts.map((fact) => html`<span><${Triple} ...${fact} />. </span>`)}</span></div>
           ${rule.body ? html`<span class="number nowrap" title=${`holds for ${rule.support} of ${rule.body} such pairs`}>${percent(rule.support / rule.body)} of ${rule.body.toLocaleString("en")}</span>` : html`<span></span>`}</li>`)}</ul></section>`}
@@ -96,7 +96,7 @@ function Walk({ path }) {
   })}</span>`;
 }
 
-// Why this answer and not the next best one: facts near them were removed one at a time, and both answers scored again.
+// Contrast with the next best answer: facts near both were removed one at a time, and both answers scored again.
 function Contrast({ why, single, filtered }) {
   const other = why.contrast;
   if (!other) return null;
@@ -105,12 +105,12 @@ function Contrast({ why, single, filtered }) {
   const low = Math.min(why.score, other.score, 0), high = Math.max(why.score, other.score, low + 0.01);
   const bar = (one) => (stated ? html`<${Bar} value=${one.probability} />` : html`<${Bar} share=${(one.score - low) / (high - low)} text=${one.score.toFixed(2)} />`);
   const ahead = other.lead >= 0;
-  return html`<section class="card stack tight"><h2 class="wrap">${ahead ? html`And not ${show(other)}?` : html`The model prefers ${show(other)}`}</h2>
+  return html`<section class="card stack tight"><h2 class="wrap">${ahead ? html`Why not ${show(other)}?` : html`The model prefers ${show(other)}`}</h2>
     <div class="versus"><span class="wrap">${show(why.tail)}</span>${bar(why)}<span class="wrap muted">${show(other)}</span>${bar(other)}</div>
     ${single.length > 0 && html`<p class="muted small">${ahead ? `It scores ${other.lead.toFixed(2)} higher` : `It scores ${(-other.lead).toFixed(2)} lower`}. Without one of these facts the lead is:</p>
       <ul>${single.map((fact) => html`<li class="reason" key=${factId(fact)}><${Triple} ...${fact} /><span class="number nowrap">${signed(fact.lead)} <span class="unseen">instead of ${signed(other.lead)}</span></span></li>`)}</ul>`}
-    ${!why.facts.length && html`<p class="muted small">None of ${plural(other.tested, "single fact")} near them makes a difference.</p>`}
-    ${why.facts.length > 0 && !single.length && filtered && html`<p class="muted small">No single fact fits the filter.</p>`}
+    ${!why.facts.length && html`<p class="muted small">Removing any of ${plural(other.tested, "single fact")} near them makes no difference.</p>`}
+    ${why.facts.length > 0 && !single.length && filtered && html`<p class="muted small">No single fact matches the filter.</p>`}
     ${why.facts.length > 0 && other.tested < other.nearby && html`<p class="muted small">${other.tested.toLocaleString("en")} of ${plural(other.nearby, "fact")} near them were tested.</p>`}
   </section>`;
 }
@@ -122,8 +122,8 @@ function Without({ why }) {
   const low = Math.min(...scores, 0), high = Math.max(...scores, low + 0.01);
   const bar = (score, rank) => html`<${Bar} share=${(score - low) / (high - low)} text=${`#${Math.round(rank)}`} />`;
   return html`<section class="card stack tight"><h2>Without these facts</h2>
-    <div class="versus"><span>as it is</span>${bar(why.score, why.rank)}
+    <div class="versus"><span>with all facts</span>${bar(why.score, why.rank)}
       <span>without the ${plural(without.count, "fact")} of these ${why.paths.length ? "paths" : "rules"}</span>${bar(without.score, without.rank)}
-      ${without.random_score !== null && without.random_score !== undefined && html`<span class="muted">without as many random ones nearby</span>${bar(without.random_score, without.random_rank)}`}</div>
-    <p class="muted small">Bars are scores; the number is the rank of the answer.</p></section>`;
+      ${without.random_score !== null && without.random_score !== undefined && html`<span class="muted">without the same number of random facts nearby</span>${bar(without.random_score, without.random_rank)}`}</div>
+    <p class="muted small">Bars show scores; the number is the rank of the answer.</p></section>`;
 }
