@@ -62,14 +62,14 @@ def test_the_table_sets_systems_side_by_side(tmp_path: Path) -> None:
     cells = [
         cell("zero-shot", 0.0, zero_shot=0.2) | {"calibration": {"groups": 3, "error": 0.21, "worst": 0.4}},
         cell("fit", 2.0, complex=0.4, mixed=0.5)
-        | {"calibration": {"groups": 3, "error": 0.03, "worst": 0.1, "chance": 0.02}},
+        | {"calibration": {"groups": 3, "error": 0.03, "worst": 0.1, "chance": 0.02, "by_question": 0.04}},
     ]
     write_cells(tmp_path / run.NAME / run.CELLS_FILE, cells, experiment=run.NAME)
     text = table.write_table(tmp_path, 10).read_text()
     assert "| graph | zero-shot | complex | mixed |" in text
     assert "| staff | 20.0 | 40.0 | 50.0 |" in text
-    assert "| staff | 0 | zero-shot, one curve for all relations | 3 | 0.210 |  | 0.400 |" in text
-    assert "| staff | 2 | fitted | 3 | 0.030 | 0.020 | 0.100 |" in text
+    assert "| staff | 0 | zero-shot, one curve for all relations | 3 | 0.210 |  | 0.400 |  |" in text
+    assert "| staff | 2 | fitted | 3 | 0.030 | 0.020 | 0.100 | 0.040 |" in text
 
 
 def test_graphs_stand_in_the_order_in_which_they_are_measured() -> None:
@@ -96,6 +96,7 @@ def test_questions_are_asked_once_for_all_calibrations(monkeypatch: pytest.Monke
     assert len(asked) == 2  # tails and heads
     assert found["even"]["groups"] == found["sure"]["groups"] > 0
     assert found["even"]["chance"] > found["sure"]["chance"] == 0.0
+    assert found["even"]["by_question"] != found["even"]["error"], "many facts share their question for heads"
 
 
 def test_the_graph_of_staff_has_a_department_for_everyone() -> None:

@@ -32,9 +32,10 @@ def calibration_errors(
 
     The questions are answered once, for all of `stated`. `chance` is the expected error of perfectly calibrated
     probabilities on the same number of questions: facts with the same question share its first answer, so that some
-    groups of many facts have only a few questions.
+    groups of many facts have only a few questions. `error` counts a question once for each of its facts, `by_question`
+    once.
     """
-    rows: dict[str, list[tuple[float, float]]] = {name: [] for name in stated}
+    rows: dict[str, list[tuple[float, ...]]] = {name: [] for name in stated}
     for column in (TAIL, HEAD):
         questions = questions_about(facts, column)
         best: Best = best_answers(model, graph, questions, k=1)
@@ -45,8 +46,9 @@ def calibration_errors(
             for group in np.unique(evidence.groups):
                 mine = evidence.groups == group
                 if mine.sum() >= FEWEST:
-                    gap = abs(float(given[mine].mean()) - float(right[mine].mean()))
-                    rows[name].append((gap, chance_error(given[mine], same[mine])))
+                    once = np.flatnonzero(mine)[np.unique(same[mine], return_index=True)[1]]
+                    gaps = (abs(float(given[part].mean()) - float(right[part].mean())) for part in (mine, once))
+                    rows[name].append((*gaps, chance_error(given[mine], same[mine])))
     return {name: _summary(part) for name, part in rows.items()}
 
 
@@ -64,11 +66,12 @@ def chance_error(probabilities: np.ndarray, questions: np.ndarray) -> float:
     return float(np.sqrt(2 / np.pi * variance))
 
 
-def _summary(rows: list[tuple[float, float]]) -> dict[str, Any]:
+def _summary(rows: list[tuple[float, ...]]) -> dict[str, Any]:
     if not rows:
-        return {"groups": 0, "error": None, "worst": None, "chance": None}
-    gaps, chances = np.array(rows).T
-    return {"groups": len(rows), "error": gaps.mean(), "worst": gaps.max(), "chance": chances.mean()}
+        return {"groups": 0, "error": None, "worst": None, "by_question": None, "chance": None}
+    gaps, once, chances = np.array(rows).T
+    figures = {"error": gaps.mean(), "worst": gaps.max(), "by_question": once.mean(), "chance": chances.mean()}
+    return {"groups": len(rows)} | figures
 
 
 def by_relation(calibration: Calibration, graph: KnowledgeGraph) -> Stated:

@@ -139,10 +139,11 @@ def _calibration_lines(cells: list[Cell], graphs: list[str]) -> list[str]:
         f"|stated - right| over relations and directions with {FEWEST} test facts or more. An answer counts as right "
         "if it is a fact of the benchmark, and the missing share is set to the share of benchmark facts that are not "
         "in the graph; the share that the graph suggests counts true facts that the benchmark does not have. By chance "
-        "is the mean that perfectly calibrated probabilities would have on as many questions.",
+        "is the mean that perfectly calibrated probabilities would have on as many questions. Test facts with the same "
+        "question share its first answer, which counts once for each of them; in the last column it counts once.",
         "",
     ]
-    columns = ("graph", "minutes", "probabilities", "groups", "mean", "by chance", "worst")
+    columns = ("graph", "minutes", "probabilities", "groups", "mean", "by chance", "worst", "each question once")
     lines += [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
     for graph in graphs:
         for cell in sorted((cell for cell in cells if cell["graph"] == graph), key=lambda cell: cell["minutes"]):
@@ -150,7 +151,8 @@ def _calibration_lines(cells: list[Cell], graphs: list[str]) -> list[str]:
                 found = cell.get(key) if cell["system"] == system else None
                 if found and found.get("error") is not None:
                     chance = f"{found['chance']:.3f}" if "chance" in found else ""
-                    shown = f"{found['groups']} | {found['error']:.3f} | {chance} | {found['worst']:.3f}"
+                    once = f"{found['by_question']:.3f}" if "by_question" in found else ""
+                    shown = f"{found['groups']} | {found['error']:.3f} | {chance} | {found['worst']:.3f} | {once}"
                     lines.append(f"| {_starred(graph)} | {cell['minutes']:g} | {called} | {shown} |")
     return [*lines, *_calibration_means(cells)]
 
