@@ -131,11 +131,12 @@ def _contrast_lines(graph: KnowledgeGraph, explanation: Explanation) -> list[str
     else:
         lines += ["", f"The model prefers {other} (score {contrast.other_score:.2f}, ahead by {-contrast.lead:.2f})."]
     for single in contrast.facts:
-        subject, kind, thing = _names(graph, single.fact)
-        lines.append(
-            f"  Without ({subject}, {kind}, {thing}) the lead is {single.score - single.other:+.2f} "
-            f"instead of {contrast.lead:+.2f}."
-        )
+        lead = single.score - single.other
+        if contrast.lead >= 0:
+            change = f"the lead is {lead:+.2f} instead of {contrast.lead:+.2f}"
+        else:
+            change = f"{other} is ahead by {-lead:.2f} instead of {-contrast.lead:.2f}"
+        lines.append(f"  Without ({', '.join(_names(graph, single.fact))}) {change}.")
     if not contrast.facts:
         lines.append(f"  None of {contrast.tested:,} single facts near them make a difference if removed.")
     elif contrast.tested < contrast.nearby:

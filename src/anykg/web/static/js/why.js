@@ -107,8 +107,8 @@ function Contrast({ why, single, filtered }) {
   const ahead = other.lead >= 0;
   return html`<section class="card stack tight"><h2 class="wrap">${ahead ? html`Why not ${show(other)}?` : html`The model prefers ${show(other)}`}</h2>
     <div class="versus"><span class="wrap">${show(why.tail)}</span>${bar(why)}<span class="wrap muted">${show(other)}</span>${bar(other)}</div>
-    ${single.length > 0 && html`<p class="muted small">${ahead ? `It scores ${other.lead.toFixed(2)} higher` : `It scores ${(-other.lead).toFixed(2)} lower`}. Without one of these facts the lead is:</p>
-      <ul>${single.map((fact) => html`<li class="reason" key=${factId(fact)}><${Triple} ...${fact} /><span class="number nowrap">${signed(fact.lead)} <span class="unseen">instead of ${signed(other.lead)}</span></span></li>`)}</ul>`}
+    ${single.length > 0 && html`<p class="muted small">${ahead ? `It scores ${other.lead.toFixed(2)} higher` : `It scores ${(-other.lead).toFixed(2)} lower`}. ${ahead ? "Without one of these facts the lead is:" : "Without one of these facts it is behind by:"}</p>
+      <ul>${single.map((fact) => html`<li class="reason" key=${factId(fact)}><${Triple} ...${fact} /><span class="number nowrap">${ahead ? signed(fact.lead) : (-fact.lead).toFixed(2)} <span class="unseen">instead of ${ahead ? signed(other.lead) : (-other.lead).toFixed(2)}</span></span></li>`)}</ul>`}
     ${!why.facts.length && html`<p class="muted small">Removing any of ${plural(other.tested, "single fact")} near them makes no difference.</p>`}
     ${why.facts.length > 0 && !single.length && filtered && html`<p class="muted small">No single fact matches the filter.</p>`}
     ${why.facts.length > 0 && other.tested < other.nearby && html`<p class="muted small">${other.tested.toLocaleString("en")} of ${plural(other.nearby, "fact")} near them were tested.</p>`}
