@@ -94,7 +94,7 @@ def test_a_table_beside_the_facts_is_read_and_learnt_from(tmp_path: Path) -> Non
     assert model.config.attributes == ("age", "town=t0", "town=t1", "town=t2")
     with pytest.raises(DataError, match="give a table of them with `attributes`"):
         model.score_triplets(model.encode(read_graph(facts)), torch.tensor([[0, 0, 1]]))
-    with pytest.raises(DataError, match="a packed graph has no attributes"):
+    with pytest.raises(DataError, match="a packed graph cannot have attributes"):
         write_pack(graph, tmp_path / "facts.anykg")
     with pytest.raises(ConfigError, match="attributes of entities are not sent to workers"):
         _spec(Subject(graph, model), Mock())
