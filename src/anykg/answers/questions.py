@@ -17,13 +17,12 @@ from anykg.answers.inputs import Name, as_name
 from anykg.errors import ConfigError, DataError, InputError, UnknownName
 from anykg.graph.graph import COLUMNS, KnowledgeGraph
 from anykg.io.batch import Row, read_batch
+from anykg.io.dialect import OPEN
 from anykg.io.source import decode, load
 
 if TYPE_CHECKING:
     import polars as pl
 
-OPEN = "?"
-"""Marks the open column."""
 SUGGESTED = 5
 """Unknown names in a batch that get suggestions, which are slow to compute."""
 
