@@ -74,10 +74,10 @@ class Fact(NamedTuple):
 
 
 class Skipped(NamedTuple):
-    """A question that could not be asked, or a fact that could not be scored."""
+    """A question that could not be asked."""
 
     query: int
-    """Its number, from 1."""
+    """Its number, from 1, as in the rows of answers: blank lines, comments and a header have none."""
     line: int | None
     """Its line in the file."""
     question: str
@@ -85,11 +85,23 @@ class Skipped(NamedTuple):
 
     @property
     def where(self) -> str:
-        """Its line, or its number if it has none."""
-        return f"line {self.line}" if self.line else f"row {self.query}"
+        """Its number, and its line if it has one."""
+        return self._where("question")
+
+    def _where(self, kind: str) -> str:
+        return f"{kind} {self.query} (line {self.line})" if self.line else f"{kind} {self.query}"
 
     def __str__(self) -> str:
         return f"{self.where}: {self.reason}"
+
+
+class SkippedFact(Skipped):
+    """A fact that could not be scored."""
+
+    @property
+    def where(self) -> str:
+        """Its number, and its line if it has one."""
+        return self._where("fact")
 
 
 FactLike = Fact | Skipped | Sequence[Name]
@@ -141,7 +153,7 @@ def as_facts(facts: Iterable[FactLike] | pl.DataFrame | Path | str) -> list[Fact
     """
     if isinstance(facts, str | Path):
         return [
-            _fact(row.parts, number, row.line) if row.malformed is None else _malformed(row, number)
+            _fact(row.parts, number, row.line) if row.malformed is None else _malformed(row, number, SkippedFact)
             for number, row in enumerate(read_batch(facts), 1)
         ]
     frame: Any = facts
@@ -168,14 +180,16 @@ def _fact(parts: Sequence[Any], number: int, line: int | None = None) -> Fact | 
     blank = [name for name, part in zip(COLUMNS, parts, strict=True) if part is None or part == ""]
     if blank:
         text = ", ".join("" if part is None else str(part) for part in parts)
-        return Skipped(number, line, f"({text})", f"Expected head, relation and tail; {' and '.join(blank)} missing.")
+        return SkippedFact(
+            number, line, f"({text})", f"Expected head, relation and tail; {' and '.join(blank)} missing."
+        )
     head, relation, tail = (as_name(part) for part in parts)
     return Fact(head, relation, tail, line)
 
 
-def _malformed(row: Row, number: int) -> Skipped:
+def _malformed(row: Row, number: int, kind: type[Skipped] = Skipped) -> Skipped:
     count, _, text = (row.malformed or "").partition(": ")
-    return Skipped(number, row.line, text, f"The line has {count}.")
+    return kind(number, row.line, text, f"The line has {count}.")
 
 
 def _question(item: QuestionLike | Skipped, number: int, line: int | None = None) -> Question | Skipped:
@@ -215,7 +229,8 @@ def resolve(
                 raise DataError(row.reason)
             ids[index] = _ids(graph, row, suggest=len(skipped) < SUGGESTED)
         except InputError as error:
-            bad = row if isinstance(row, Skipped) else Skipped(index + 1, row.line, str(row), str(error))
+            kind = SkippedFact if isinstance(row, Fact) else Skipped
+            bad = row if isinstance(row, Skipped) else kind(index + 1, row.line, str(row), str(error))
             first = first or _located(error, bad, alone=len(rows) == 1)
             skipped.append(bad)
             if strict:
@@ -226,7 +241,7 @@ def resolve(
 
 
 def _located(error: InputError, row: Skipped, *, alone: bool) -> InputError:
-    """The error with the line of the row, or its number unless it is the only one."""
+    """The error with the number and line of the row, unless it is the only one and has no line."""
     if row.line is None and alone:
         return error
     if isinstance(error, UnknownName):
