@@ -6,6 +6,7 @@ message says where, what was expected, what was found, and what to do.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 
@@ -88,11 +89,28 @@ ALIKE = 0.65
 
 
 def nearest(name: str, names: Iterable[str], count: int = 3) -> list[str]:
-    """Return the names most similar to `name`, ignoring case."""
+    """Return the names most similar to `name`, ignoring case; first those with the same words in another order.
+
+    >>> nearest("Ingrid Wagner", ["Wagner, Ingmar", "Wagner, Ingrid", "Ingrid Wegener"])
+    ['Wagner, Ingrid', 'Ingrid Wegener']
+    """
     by_folded: dict[str, str] = {}
     for known in names:
         by_folded.setdefault(known.casefold(), known)
-    return [by_folded[key] for key in get_close_matches(name.casefold(), list(by_folded), n=count, cutoff=ALIKE)]
+    folded = name.casefold()
+    words = words_of(folded)
+    reordered = [key for key in by_folded if words_of(key) == words] if len(words) > 1 else []
+    alike = get_close_matches(folded, list(by_folded), n=count, cutoff=ALIKE)
+    return [by_folded[key] for key in dict.fromkeys(reordered + alike)][:count]
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a text in alphabetical order.
+
+    >>> words_of("Wagner, Ingrid")
+    ['Ingrid', 'Wagner']
+    """
+    return sorted(re.findall(r"[^\W_]+", text))
 
 
 def first_line(error: BaseException) -> str:

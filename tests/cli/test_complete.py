@@ -11,7 +11,8 @@ from typer.testing import CliRunner
 
 from anykg.cli.complete import duration
 from anykg.cli.main import app
-from anykg.errors import InputError
+from anykg.cli.wording import as_typed
+from anykg.errors import InputError, Interrupted
 
 FACTS = "".join(
     f"p{i}\tknows\tp{(i * 7 + 1) % 90}\np{i}\tlikes\tt{i % 5}\np{i}\tin\tc{i % 8}\n" for i in range(90)
@@ -22,7 +23,7 @@ def test_restricted(tmp_path: Path) -> None:
     out = tmp_path / "new.tsv"
     arguments = ["complete", "atlas", "--heads", "Kosovo", "--relations", "in UN regional group", "--top", "2"]
     result = CliRunner().invoke(app, [*arguments, "--scores", "--out", str(out)], catch_exceptions=False)
-    assert "1 questions, about" in result.stderr
+    assert "1 question, about" in result.stderr
     lines = out.read_text().splitlines()
     assert lines[0].split("\t") == ["head", "relation", "tail", "score", "rank"]
     assert lines[1].split("\t")[2] == "Eastern European Group"
@@ -64,6 +65,24 @@ def test_interrupted_by_hand(tmp_path: Path) -> None:
     assert "Resuming after" in again.stderr
     subprocess.run([*command, str(tmp_path / "whole.tsv")], capture_output=True, check=True)
     assert out.read_text() == (tmp_path / "whole.tsv").read_text()
+
+
+@pytest.mark.parametrize("calibrated", [True, False])
+def test_an_interrupt_says_what_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, calibrated: bool) -> None:
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    facts = tmp_path / "facts.tsv"
+    facts.write_text(FACTS, encoding="utf-8")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr("anykg.answers.complete.calibration_of", stop)
+    monkeypatch.setattr("anykg.answers.complete.propose", stop)
+    kept = ["--out", str(tmp_path / "new.tsv")] if calibrated else ["--scores"]
+    arguments = ["complete", str(facts), "--model", "popularity", "--top", "5", *kept]
+    stopped = CliRunner().invoke(app, arguments).exception
+    assert isinstance(stopped, Interrupted)
+    told = as_typed(str(stopped))
+    assert told.endswith("run it again to start over." if calibrated else "give --out to be able to resume.")
 
 
 def test_durations() -> None:

@@ -79,6 +79,12 @@ def test_stats_as_json_is_json_alone(run, facts, tmp_path):
     assert (tmp_path / "d.svg").exists()
 
 
+def test_stats_show_white_space_in_names(run, tmp_path):
+    path = tmp_path / "facts.tsv"
+    path.write_text("Ann\tlives in\tTown\nBob\tlives in\tTown\nCid\tlives in\tTown \n")
+    assert "entity 'Town ' (facts: 1; Town: 2)" in run("stats", path)
+
+
 def test_stats_take_the_options_for_files(run, tmp_path):
     path = tmp_path / "facts.txt"
     path.write_text("a;b;likes\nb;a;likes\n")

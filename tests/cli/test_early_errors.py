@@ -5,6 +5,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
+
+from anykg.cli.main import app
+from anykg.errors import SettingError
 
 RUN = """
 import sys
@@ -24,7 +28,9 @@ ATLAS = ("predict", "atlas", "--head", "France", "--relation", "capital")
         (("predict", "nofile.tsv", "--head", "a", "--relation", "b"), "no file, folder or dataset"),
         (("predict", "atlas", "--head", "Frnce", "--relation", "capital"), "Did you mean 'France'"),
         (("predict", "atlas", "--head", "Frnce", "--relation", "capital", "--tail", "Paris"), "Did you mean 'France'"),
-        (("predict", "atlas", "--head", "France"), "Expected two of head, relation and tail"),
+        (("predict", "atlas", "--head", "France"), "Expected two of --head, --relation and --tail"),
+        (("predict", "atlas", "--head", "France"), "or --queries FILE; found only --head."),
+        (("predict", "atlas", "--head", "France", "--queries", "questions.tsv"), "found --head and --queries."),
         (("predict", "atlas", "--queries", "nofile.tsv"), "nofile.tsv"),
         (("predict", "atlas", "--queries", "questions.tsv", "--strict"), "Did you mean 'France'"),
         ((*ATLAS, "--candidates", "nofile.txt"), "nofile.txt"),
@@ -55,3 +61,9 @@ def test_wrong_input_is_refused_before_torch_is_imported(
     done = subprocess.run([sys.executable, "-c", RUN, *arguments], capture_output=True, text=True, cwd=tmp_path)
     assert message in done.stderr
     assert done.stdout.split() == ["2", "False"]
+
+
+def test_an_audit_without_time_prints_no_plan() -> None:
+    result = CliRunner().invoke(app, ["audit", "atlas", "--minutes", "0"])
+    assert isinstance(result.exception, SettingError)
+    assert "parts" not in result.stderr

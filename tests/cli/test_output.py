@@ -56,7 +56,7 @@ def test_quiet_leaves_results_and_errors(facts: Path, tmp_path: Path) -> None:
     questions.write_text("p1\tknows\t?\nnobody\tknows\t?\np1\tknows\t?\n")
     ask = ("predict", facts, "--queries", questions, "--model", "random", "-k", "1", "--format", "json")
     loud, quiet = run(*ask), run(*ask, "--quiet")
-    assert "line 2: There is no entity named 'nobody'" in loud.stderr
+    assert "(line 2): There is no entity named 'nobody'" in loud.stderr
     assert "1 of 3 questions could not be answered" in loud.stderr
     assert quiet.stderr == ""
     assert quiet.stdout == loud.stdout

@@ -75,7 +75,7 @@ def test_batches(tmp_path: Path) -> None:
     printed = call("predict", "atlas", "--head", "Kosovo", "--relation", "borders", "--candidates", candidates)
     assert "Greece" in printed
     assert "Croatia" not in printed
-    assert "found both" in errors("predict", "atlas", "--queries", queries, "--head", "Kosovo")
+    assert "found --head and --queries" in errors("predict", "atlas", "--queries", queries, "--head", "Kosovo")
 
 
 def test_kindness() -> None:

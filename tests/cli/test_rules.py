@@ -1,6 +1,7 @@
 """`anykg rules` and `anykg explain` as a person types them."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from typer.testing import CliRunner
 from anykg.answers.rules import apply_rules
 from anykg.cli.main import app
 from anykg.cli.wording import as_typed
-from anykg.errors import InputError, SettingError
+from anykg.errors import InputError, Interrupted, SettingError
 from anykg.io.catalog import as_graph
 from anykg.rules import mine
 from anykg.rules.clause import parse
@@ -156,12 +157,32 @@ def test_mistakes_are_said_in_one_sentence(arguments: list[str], complaint: str)
     assert complaint in str(error)
 
 
-def test_damaged_rules_are_refused(tmp_path: Path) -> None:
+def test_an_interrupt_says_that_mining_resumes(facts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("anykg.answers.rules.mine", stop)
+    stopped = CliRunner().invoke(app, ["rules", "mine", str(facts)]).exception
+    assert isinstance(stopped, Interrupted)
+    assert "Run it again to resume" in str(stopped)
+
+
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [
+        ('{"clauses": 3}', "rules.json: .*something else; give such a file"),
+        ("[]", "rules.json: .*something else; give such a file"),
+        ('{"clauses": [\n', "rules.json:2: .*not JSON or is cut short; mine them again"),
+    ],
+)
+def test_damaged_rules_are_refused(tmp_path: Path, content: str, found: str) -> None:
     path = tmp_path / "rules.json"
-    path.write_text('{"clauses": 3}')
+    path.write_text(content)
     error = CliRunner().invoke(app, ["rules", "show", str(path)]).exception
     assert isinstance(error, InputError)
     assert "expected rules as written by" in str(error)
+    assert re.search(found, str(error))
+    assert "Error(" not in str(error), "no Python in it"
 
 
 def test_too_many_relations_are_refused_in_one_sentence(tmp_path: Path) -> None:

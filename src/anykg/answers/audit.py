@@ -155,13 +155,7 @@ def audit(
         raise SettingError("max_plausibility", f"expected more than 0 and at most 1, found {max_plausibility}")
     if folds < 2:
         raise SettingError("folds", f"expected at least 2, found {folds}")
-    if minutes is not None and minutes <= 0:
-        raise SettingError("minutes", f"expected more than 0, found {minutes}")
-    if epochs is not None and epochs < 1:
-        raise SettingError("epochs", f"expected at least 1, found {epochs}")
     loaded, info = graph_of(graph)
-    if len(loaded) < 2 * folds:
-        raise DataError(f"Expected at least {2 * folds} facts to audit, found {len(loaded)}.")
     started = time.perf_counter()
     effort = effort_of(loaded, folds, minutes, epochs)
     with connected(cluster) as workers:
@@ -190,7 +184,13 @@ def audit(
 
 
 def effort_of(graph: KnowledgeGraph, folds: int, minutes: float | None, epochs: int | None) -> Effort:
-    """The work for each part."""
+    """The work for each part; raises if the graph is too small for it, or if there is no time for it."""
+    if minutes is not None and minutes <= 0:
+        raise SettingError("minutes", f"expected more than 0, found {minutes:g}")
+    if epochs is not None and epochs < 1:
+        raise SettingError("epochs", f"expected at least 1, found {epochs}")
+    if len(graph) < 2 * folds:
+        raise DataError(f"Expected at least {2 * folds} facts to audit, found {len(graph)}.")
     if epochs is not None:
         return Effort(None, None, NEGATIVES // folds, epochs)
     seconds = 60 * (default_minutes(graph) if minutes is None else minutes)

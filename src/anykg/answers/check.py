@@ -51,7 +51,7 @@ MEASURES = ("mrr", *(f"hits@{k}" for k in HITS))
 BRIEF = 50
 """A check of fewer facts is not used for calibration, if more could be hidden."""
 FEW_FACTS = 200
-"""Number of hidden facts below which the figures are uncertain."""
+"""Number of hidden facts below which a warning says that the figures are uncertain, unless it is the default."""
 DOMINANT = 0.5
 """Share of the facts in one relation above which it dominates the figures."""
 FLOORS = ("popularity", "pagerank")
@@ -135,7 +135,7 @@ def check(
     if not (brief or better_kept or own or differing):
         cache.save(curve, path, loaded)
     report = replace(_report(loaded, info, called, task, answers, curve, seed), fitting=fitting)
-    warnings = _warnings(loaded, report, len(np.unique(found.facts, axis=0)) if fitted else num_facts)
+    warnings = _warnings(loaded, report, task, len(np.unique(found.facts, axis=0)) if fitted else num_facts)
     if differing:
         warnings.append(
             f"the answers are from an earlier version of this graph, in which {differing:,} facts differ; repeat the "
@@ -301,10 +301,10 @@ def _part(name: str, found: Recovery, keep: np.ndarray, seed: int) -> Part:
     return Part(name, count, {measure: estimate(columns[measure], seed) for measure in MEASURES})
 
 
-def _warnings(graph: KnowledgeGraph, report: Report, wanted: int) -> list[str]:
+def _warnings(graph: KnowledgeGraph, report: Report, task: Target, wanted: int) -> list[str]:
     warnings: list[str] = []
     hidden = report.overall.facts
-    if hidden < FEW_FACTS:
+    if hidden < min(FEW_FACTS, FACTS[task]):
         why = " (more would leave an entity or a relation without facts)" if hidden < wanted else ""
         warnings.append(f"only {hidden:,} facts were hidden{why}, so the figures have a large uncertainty.")
     counts = np.bincount(graph.triplets[:, 1], minlength=graph.num_relations)

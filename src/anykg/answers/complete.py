@@ -220,7 +220,10 @@ def complete(
     before = _load(path, made_for) or _NOTHING
     subject = Subject(loaded, scorer, budget)
     with connected(cluster) as workers:
-        judging = _judging(subject, asked, before.done, selection, calibrated, missing, workers, announce)
+        try:
+            judging = _judging(subject, asked, before.done, selection, calibrated, missing, workers, announce)
+        except KeyboardInterrupt as stop:
+            raise Interrupted(_before_asking(before.done, len(asked))) from stop
         proposals = _ask(subject, judging, asked, before, path, made_for, workers, progress)
         facts, values = proposals.facts, proposals.values
         if calibrated and len(facts):
@@ -317,10 +320,17 @@ def _ask(
     return proposals
 
 
+def _before_asking(done: int, questions: int) -> str:
+    """What is left of a run that was stopped while its probabilities were learnt."""
+    if done:
+        return f"Stopped before resuming; {done:,} of {questions:,} questions are kept. Run it again to resume."
+    return "Stopped before the first question, while probabilities were learnt; run it again to start over."
+
+
 def _stopped(when: str, state: Path | None, proposals: _Proposals, made_for: str, stop: KeyboardInterrupt) -> NoReturn:
     """Save the finished part, if there is a state file, and raise."""
     if state is None:
-        raise Interrupted(f"{when}; nothing was kept, because there is no state file to resume from.") from stop
+        raise Interrupted(f"{when}; nothing was kept: give `state` to be able to resume.") from stop
     _save(state, proposals, made_for)
     raise Interrupted(f"{when}; run it again to resume.") from stop
 

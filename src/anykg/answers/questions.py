@@ -17,13 +17,12 @@ from anykg.answers.inputs import Name, as_name
 from anykg.errors import ConfigError, DataError, InputError, UnknownName
 from anykg.graph.graph import COLUMNS, KnowledgeGraph
 from anykg.io.batch import Row, read_batch
+from anykg.io.dialect import OPEN
 from anykg.io.source import decode, load
 
 if TYPE_CHECKING:
     import polars as pl
 
-OPEN = "?"
-"""Marks the open column."""
 SUGGESTED = 5
 """Unknown names in a batch that get suggestions, which are slow to compute."""
 
@@ -79,7 +78,7 @@ class Skipped(NamedTuple):
     """A question that could not be answered, or a fact that could not be scored."""
 
     query: int
-    """Its number, from 1."""
+    """Its number, from 1, as in the rows of answers: blank lines, comments and a header have none."""
     line: int | None
     """Its line in the file."""
     question: str
@@ -87,11 +86,23 @@ class Skipped(NamedTuple):
 
     @property
     def where(self) -> str:
-        """Its line, or its number if it has none."""
-        return f"line {self.line}" if self.line else f"row {self.query}"
+        """Its number, and its line if it has one."""
+        return self._where("question")
+
+    def _where(self, kind: str) -> str:
+        return f"{kind} {self.query} (line {self.line})" if self.line else f"{kind} {self.query}"
 
     def __str__(self) -> str:
         return f"{self.where}: {self.reason}"
+
+
+class SkippedFact(Skipped):
+    """A fact that could not be scored."""
+
+    @property
+    def where(self) -> str:
+        """Its number, and its line if it has one."""
+        return self._where("fact")
 
 
 FactLike = Fact | Skipped | Sequence[Name]
@@ -143,7 +154,7 @@ def as_facts(facts: Iterable[FactLike] | pl.DataFrame | Path | str) -> list[Fact
     """
     if isinstance(facts, str | Path):
         return [
-            _fact(row.parts, number, row.line) if row.malformed is None else _malformed(row, number)
+            _fact(row.parts, number, row.line) if row.malformed is None else _malformed(row, number, SkippedFact)
             for number, row in enumerate(read_batch(facts), 1)
         ]
     frame: Any = facts
@@ -170,14 +181,16 @@ def _fact(parts: Sequence[Any], number: int, line: int | None = None) -> Fact | 
     blank = [name for name, part in zip(COLUMNS, parts, strict=True) if part is None or part == ""]
     if blank:
         text = ", ".join("" if part is None else str(part) for part in parts)
-        return Skipped(number, line, f"({text})", f"Expected head, relation and tail; {' and '.join(blank)} missing.")
+        return SkippedFact(
+            number, line, f"({text})", f"Expected head, relation and tail; {' and '.join(blank)} missing."
+        )
     head, relation, tail = (as_name(part) for part in parts)
     return Fact(head, relation, tail, line)
 
 
-def _malformed(row: Row, number: int) -> Skipped:
+def _malformed(row: Row, number: int, kind: type[Skipped] = Skipped) -> Skipped:
     count, _, text = (row.malformed or "").partition(": ")
-    return Skipped(number, row.line, text, f"The line has {count}.")
+    return kind(number, row.line, text, f"The line has {count}.")
 
 
 def _question(item: QuestionLike | Skipped, number: int, line: int | None = None) -> Question | Skipped:
@@ -217,7 +230,8 @@ def resolve(
                 raise DataError(row.reason)
             ids[index] = _ids(graph, row, suggest=len(skipped) < SUGGESTED)
         except InputError as error:
-            bad = row if isinstance(row, Skipped) else Skipped(index + 1, row.line, str(row), str(error))
+            kind = SkippedFact if isinstance(row, Fact) else Skipped
+            bad = row if isinstance(row, Skipped) else kind(index + 1, row.line, str(row), str(error))
             first = first or _located(error, bad, alone=len(rows) == 1)
             skipped.append(bad)
             if strict:
@@ -228,7 +242,7 @@ def resolve(
 
 
 def _located(error: InputError, row: Skipped, *, alone: bool) -> InputError:
-    """The error with the line of the row, or its number unless it is the only one."""
+    """The error with the number and line of the row, unless it is the only one and has no line."""
     if row.line is None and alone:
         return error
     if isinstance(error, UnknownName):

@@ -13,7 +13,7 @@ import polars as pl
 from anykg.answers.inputs import graph_of
 from anykg.answers.results import Result
 from anykg.answers.table import Answers
-from anykg.errors import SettingError
+from anykg.errors import Interrupted, SettingError
 from anykg.graph.graph import KnowledgeGraph
 from anykg.io import cache
 from anykg.io.catalog import GraphLike
@@ -164,7 +164,12 @@ def rules(
         )
         return MinedRules(command="rules", graph=info, rules=rule_set(info.name, loaded, (), sampled))
     checkpoint = cache.folder().parent / "rules" / f"{loaded.digest}.json" if resume and cache.limit() else None
-    clauses = mine(loaded, length=length, nulls=nulls, seed=seed, progress=progress, checkpoint=checkpoint)
+    try:
+        clauses = mine(loaded, length=length, nulls=nulls, seed=seed, progress=progress, checkpoint=checkpoint)
+    except KeyboardInterrupt as stop:
+        if checkpoint is None:
+            raise
+        raise Interrupted("Stopped; what is counted is kept. Run it again to resume.") from stop
     named = best_groundings(loaded, length, min_support=min_support, count=GROUNDINGS)
     return MinedRules(command="rules", graph=info, rules=rule_set(info.name, loaded, clauses, named))
 

@@ -147,15 +147,13 @@ def _expected(expected: float, count: int, missing: float) -> str:
 
 
 def _announcement(estimate: Estimate) -> str:
-    text = f"{estimate.questions:,} questions, about {duration(estimate.seconds)}."
+    questions = "1 question" if estimate.questions == 1 else f"{estimate.questions:,} questions"
+    text = f"{questions}, about {duration(estimate.seconds)}."
     if estimate.calibration_seconds:
         takes = duration(estimate.calibration_seconds)
         text += f" A calibration runs first, to turn scores into probabilities: about {takes}."
     if estimate.done:
-        text = (
-            f"Resuming after {estimate.done:,} of {estimate.questions:,} questions; "
-            f"about {duration(estimate.seconds)} left."
-        )
+        text = f"Resuming after {estimate.done:,} of {questions}; about {duration(estimate.seconds)} left."
     return text + (" Use --relations or --heads to ask fewer." if estimate.seconds > LONG else "")
 
 

@@ -106,13 +106,22 @@ def _typos(found: list[Similar]) -> list[str]:
         return []
     left = len(found) - SHOWN_TYPOS
     return [
-        "Possible typos: names that differ from a more frequent name by a letter, case or accents:",
+        "Possible typos: names that differ from a more frequent name by a letter, case, accents or white space:",
         *(
-            f"  {one.kind} {one.name} (facts: {one.facts:,}; {one.other}: {one.other_facts:,})"
+            f"  {one.kind} {_visible(one.name)} (facts: {one.facts:,}; {_visible(one.other)}: {one.other_facts:,})"
             for one in found[:SHOWN_TYPOS]
         ),
         *([f"  ... and {left:,} more"] if left > 0 else []),
     ]
+
+
+def _visible(name: str) -> str:
+    """A name, in quotes if the white space in it would not be seen.
+
+    >>> _visible("New York"), _visible("New York "), _visible("New  York")
+    ('New York', "'New York '", "'New  York'")
+    """
+    return name if name == " ".join(name.split()) else repr(name)
 
 
 @app.command("formats")

@@ -81,6 +81,7 @@ def predict(
     from anykg.cli.output import chosen_format, write_result
     from anykg.cli.progress import progress_bar
 
+    _refuse_incomplete({"--head": head, "--relation": relation, "--tail": tail}, queries)
     written_as = chosen_format(format, out, graph, queries, candidates)
     refuse_unknown_model(model, device)
     asked = asked_for(head, relation, tail, queries)
@@ -112,3 +113,17 @@ def predict(
         )
     nothing = "all candidates are known facts; --known shows them" if novel_only else "there are no candidates"
     write_result(answers, written_as, out, nothing=f"No answers: {nothing}.")
+
+
+def _refuse_incomplete(parts: dict[str, str | None], queries: Path | None) -> None:
+    """Raise unless the options make one question, or name a file of them."""
+    from anykg.errors import ConfigError
+
+    given = [option for option, value in parts.items() if value is not None]
+    if queries is not None and given:
+        raise ConfigError(f"Expected one question or a file of them, found {' and '.join([*given, '--queries'])}.")
+    if queries is None and len(given) < 2:
+        raise ConfigError(
+            "Expected two of --head, --relation and --tail, so that the third is predicted, or --queries FILE; found "
+            f"{f'only {given[0]}' if given else 'none'}."
+        )

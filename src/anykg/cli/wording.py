@@ -26,6 +26,7 @@ OPTIONS = {
     "seconds": "--seconds",
     "resume": "--resume",
     "out": "--out",
+    "state": "--out",
     "data_dir": "--data-dir",
     "share": "--share",
     "seed": "--seed",

@@ -1,6 +1,7 @@
 """Find possible typos in names.
 
-These are names that differ from another only in case and accents, or rare names one edit from a frequent one.
+These are names that differ from another only in case, accents and white space, or rare names one edit from a frequent
+one.
 
 An edit is an insertion, deletion or substitution of a letter, or a swap of two letters. Frequent names are indexed by
 themselves and by each of their deletions, so every rare name is looked up in a few steps.
@@ -8,6 +9,7 @@ themselves and by each of their deletions, so every rare name is looked up in a 
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -20,6 +22,8 @@ SHORTEST = 5
 """Minimum length of a name; shorter ones are similar by chance."""
 RARE, TIMES = 2, 5
 """Maximum number of facts of a rare name, and the minimum ratio of the facts of the frequent name to it."""
+_SPACE = re.compile(r"(?<!\d)\s+|\s+(?!\d)")
+"""White space except between two digits."""
 MOST_NAMES = 100_000
 """Vocabularies above this size are not searched."""
 
@@ -56,14 +60,26 @@ def plain(name: str) -> str:
     return "".join(part for part in unicodedata.normalize("NFKD", name.casefold()) if not unicodedata.combining(part))
 
 
+def unspaced(name: str) -> str:
+    """A plain name without white space, except between the digits of two numbers.
+
+    >>> unspaced("Bürgerbräu  Altberg ") == unspaced("BürgerbräuAltberg")
+    True
+    >>> unspaced("room 1 12") == unspaced("room 11 2")
+    False
+    """
+    return _SPACE.sub("", plain(name))
+
+
 def _pairs(names: Sequence[str], counts: np.ndarray) -> list[tuple[int, int]]:
     """Ids of names and of the most frequent name that each resembles, the most frequent first."""
     folded = [plain(name) for name in names]
+    squeezed = [unspaced(name) for name in names]
     spellings: dict[str, list[int]] = {}
-    for one, name in enumerate(folded):
+    for one, name in enumerate(squeezed):
         spellings.setdefault(name, []).append(one)
     most_frequent = {name: max(ids, key=lambda one: counts[one]) for name, ids in spellings.items()}
-    pairs = [(one, most_frequent[name]) for one, name in enumerate(folded) if most_frequent[name] != one]
+    pairs = [(one, most_frequent[name]) for one, name in enumerate(squeezed) if most_frequent[name] != one]
     spelt_otherwise = {one for one, _ in pairs}
     long_enough = [index for index, name in enumerate(folded) if len(name) >= SHORTEST]
     index: dict[str, list[int]] = {}

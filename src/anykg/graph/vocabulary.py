@@ -11,7 +11,7 @@ from unicodedata import normalize
 import numpy as np
 import polars as pl
 
-from anykg.errors import DataError, UnknownName, nearest
+from anykg.errors import DataError, UnknownName, nearest, words_of
 from anykg.graph.text import Text
 
 SHOWN = 3
@@ -134,8 +134,8 @@ class Vocabulary(Sequence[str]):
         note = ""
         if suggest and not near and len(self) > MANY:
             note = (
-                f"Of {len(self):,} names, only those that contain it or share its prefix were searched for similar "
-                "ones."
+                f"Of {len(self):,} names, only those that contain it or its words or share its prefix were searched "
+                "for similar ones."
             )
         return UnknownName(self.kind, name, near, others, note=note)
 
@@ -160,7 +160,7 @@ class Vocabulary(Sequence[str]):
         return next(iter(composed)) if len(composed) == 1 else None
 
     def nearest(self, name: str) -> list[str]:
-        """Return the names and labels most similar to `name`; among very many, only those with it or its prefix."""
+        """Return the names and labels most similar to `name`; among very many, only some are compared."""
         known = [column for column in (self.names, self.labels) if column is not None]
         if len(self) > MANY:
             folded = name.casefold()
@@ -307,9 +307,12 @@ def _by_local_name(name: str, texts: list[str]) -> list[str]:
 
 
 def _alike(column: pl.Series, folded: str) -> pl.Series:
-    """Some of the strings that contain the text or share its beginning, ignoring case."""
+    """Some of the strings that contain the text or all of its words, or share its beginning, ignoring case."""
     lower = column.str.to_lowercase()
     local = folded.replace(" ", "_")  # as in IRIs
     inside = column.filter(lower.str.contains_any([folded, local]).fill_null(False)).head(FEW)
     begin = column.filter(lower.str.starts_with(folded[: max(3, len(folded) // 2)]).fill_null(False))
-    return pl.concat([inside, begin.head(5 * FEW)])
+    words = column
+    for word in words_of(folded) or [folded]:
+        words = words.filter(words.str.to_lowercase().str.contains(word, literal=True).fill_null(False))
+    return pl.concat([inside, begin.head(5 * FEW), words.head(FEW)])

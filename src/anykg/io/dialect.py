@@ -22,6 +22,8 @@ from anykg.io.source import SAMPLE_BYTES, Source
 SEPARATORS = {"tab": "\t", "comma": ",", "pipe": "|", "semicolon": ";", "space": " "}
 COMMENT = ("#", "%")
 BLANKS = " \t"
+OPEN = "?"
+"""Marks what is asked for in a file of questions."""
 LABEL_HEADERS = ({"id", "name", "entity", "relation", "iri", "uri", "key"}, {"label", "title", "description"})
 SHOWN = 80
 _WORD = re.compile(r"[:_#]?[A-Za-z][\w .:;()/-]{0,40}")
@@ -71,7 +73,7 @@ def detect(source: Source, options: ReadOptions, *, labels: bool = False) -> Dia
     separator = _character(options.separator)
     candidates = [separator] if separator else _candidates(source)
     expected = 2 if labels else _expected_width(options)
-    counted = _is_counted(source, sample, candidates) and options.header is None
+    counted = options.header is None and not options.in_order and _is_counted(source, sample, candidates)
     if counted:
         skip, sample = skip + 1, sample.split("\n", 1)[1]
     best = _separator(sample, candidates, expected, options)
@@ -105,12 +107,12 @@ def choose_roles(source: Source, dialect: Dialect, options: ReadOptions) -> Role
             return roles._replace(relation=None, unclear=False)
         if roles is not None and not roles.unclear:
             return roles
-        if options.header is not True or width != 3:
+        if not (options.header is True or options.in_order) or width != 3:
             why = "it is unclear which column is the relation" if roles is not None else ""
             raise question(path, dialect.names, why=why)
     elif width > 3 and all(len(row) == width and not row[-1] for row in rows):
         return Roles(0, 1, 2) if width == 4 else _too_wide(source, dialect, rows)
-    if width == 2:
+    if width == 2 and not options.in_order:
         return _pair(source, dialect, rows, options)
     if width == 3 and options.relation is not None:
         raise ConfigError(
@@ -119,7 +121,8 @@ def choose_roles(source: Source, dialect: Dialect, options: ReadOptions) -> Role
         )
     if width != 3:
         return _too_wide(source, dialect, rows)
-    _refuse_measures(source, rows[int(dialect.header) :])
+    if not options.in_order:
+        _refuse_measures(source, rows[int(dialect.header) :])
     return Roles(0, 1, 2)
 
 
@@ -186,7 +189,7 @@ def _separator(sample: str, candidates: list[str], expected: int, options: ReadO
 def is_header(rows: list[list[str]], width: int) -> bool:
     """Whether the first row names the columns."""
     first, rest = [field.strip() for field in rows[0]] if rows else [], rows[1:]
-    if len(first) < 2:
+    if len(first) < 2 or OPEN in first:
         return False
     roles = by_header(first)
     words = [plain(field) for field in first]

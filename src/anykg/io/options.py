@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Literal, TypedDict
+from typing import Any, ClassVar, Literal, TypedDict
 
 from anykg.errors import ConfigError
 
@@ -77,6 +77,8 @@ class ReadOptions:
     """Refuse blank fields and comments instead of skipping and counting them."""
     skip_malformed: bool = False
     """Skip and count the lines of delimited text that have too few or too many fields, instead of refusing the file."""
+    in_order: ClassVar[bool] = False
+    """Whether columns that no header names are head, relation and tail, whatever is in them."""
     cache: bool = True
     """Keep a packed copy of a large file in the user's cache, and reuse it."""
 
@@ -111,3 +113,10 @@ class ReadOptions:
         """The names of the options that are not at their defaults and change what is read."""
         chosen = [field.name for field in fields(self) if getattr(self, field.name) != field.default]
         return [name for name in chosen if name != "cache"]
+
+
+@dataclass(frozen=True)
+class BatchOptions(ReadOptions):
+    """Options for a file of questions or facts to score, which is too small and too uniform to guess columns from."""
+
+    in_order: ClassVar[bool] = True

@@ -47,6 +47,8 @@ def _roles(frame: pl.DataFrame, names: Sequence[str], options: ReadOptions, path
         if not roles.unclear:
             return roles
         raise question(path, names, why="it is unclear which column is the relation")
+    if options.in_order and len(names) == 3:
+        return Roles(0, 1, 2)
     words = {plain(name) for name in names}
     nameless = all(_NAMELESS.fullmatch(name.lower()) for name in names)
     if len(names) == 3 and (nameless or not words & (THINGS | MEASURES)):

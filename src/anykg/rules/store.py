@@ -122,9 +122,15 @@ def load_rules(path: Path | str) -> RuleSet:
         return RuleSet(content["graph"], content["digest"], clauses, groundings)
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror}); make it with `anykg rules mine --out`.") from error
-    except (ValueError, KeyError, TypeError) as error:
+    except json.JSONDecodeError as error:
         raise DataError(
-            f"{path}: expected rules as written by `anykg rules mine --out`, found something else ({error!r})."
+            f"{path}:{error.lineno}: expected rules as written by `anykg rules mine --out`, found what is not JSON or "
+            "is cut short; mine them again."
+        ) from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DataError(
+            f"{path}: expected rules as written by `anykg rules mine --out`, found something else; give such a file, "
+            "or mine them again."
         ) from error
 
 

@@ -157,10 +157,10 @@ def test_batches_forgive_unknown_names(tmp_path: Path) -> None:
     answers = anykg.predict(ROWS, questions=path, model=RandomScorer())
     assert {row["query"] for row in answers} == {1, 4}
     assert [(part.query, part.line) for part in answers.skipped] == [(2, 3), (3, 4)]
-    assert "line 3: There is no entity named 'nobody'" in str(answers.skipped[0])
+    assert "question 2 (line 3): There is no entity named 'nobody'" in str(answers.skipped[0])
     assert "2 of 4 questions could not be answered" in answers.warnings[0]
     assert answers.to_dict()["summary"]["skipped"][1]["question"] == "(1, knows, 2)"
-    with pytest.raises(UnknownName, match=r"line 3: .*nobody"):
+    with pytest.raises(UnknownName, match=r"question 2 \(line 3\): .*nobody"):
         anykg.predict(ROWS, questions=path, strict=True, model=RandomScorer())
 
 
@@ -170,15 +170,15 @@ def test_files_of_facts_forgive_unknown_names_and_short_lines(tmp_path: Path) ->
     scored = anykg.score(ROWS, path, model=RandomScorer())
     assert [(row["head"], row["tail"]) for row in scored] == [("1", "3"), ("2", "3")]
     assert list(map(str, scored.skipped)) == [
-        "line 4: There is no relation named 'know'. Did you mean 'knows'?",
-        "line 5: The line has 2 fields instead of 3.",
-        "line 6: Expected head, relation and tail; tail missing.",
+        "fact 2 (line 4): There is no relation named 'know'. Did you mean 'knows'?",
+        "fact 3 (line 5): The line has 2 fields instead of 3.",
+        "fact 4 (line 6): Expected head, relation and tail; tail missing.",
     ]
     assert scored.warnings == ("3 of 5 facts could not be scored.",)
     assert [row["line"] for row in scored.to_dict()["summary"]["skipped"]] == [4, 5, 6]
-    with pytest.raises(UnknownName, match="line 4: There is no relation named 'know'"):
+    with pytest.raises(UnknownName, match=r"fact 2 \(line 4\): There is no relation named 'know'"):
         anykg.score(ROWS, path, model=RandomScorer(), strict=True)
-    with pytest.raises(UnknownName, match="row 1: There is no entity named 'nobody'"):
+    with pytest.raises(UnknownName, match="fact 1: There is no entity named 'nobody'"):
         anykg.score(ROWS, [("nobody", "knows", "3")] * 2, model=RandomScorer())
 
 

@@ -124,6 +124,9 @@ def test_warnings() -> None:
     text = " ".join(check(named(*lines), model=RandomScorer(), facts=20).warnings)
     assert "facts were hidden" in text
     assert "'liked' and 'likes' are inverses" in text
+    tasks = check(random_graph(60, 4, 900), model=RandomScorer(), task="relation")
+    assert tasks.overall.facts == 100
+    assert "were hidden" not in " ".join(tasks.warnings), "as many as are hidden by default"
     assert "Without the facts given away by these" in text or "MRR" not in text
     lopsided = [*random_graph(30, 1, 200).to_polars().rows(), ("e1", "s", "e2"), ("e2", "s", "e3")]
     graph = named(*(" ".join(row) for row in lopsided))

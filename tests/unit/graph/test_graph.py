@@ -334,12 +334,21 @@ def test_unknown_names_come_with_near_ones() -> None:
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
 
 
+@pytest.mark.parametrize("many", [1, 200_000])
+def test_the_same_words_in_another_order_are_near(monkeypatch: pytest.MonkeyPatch, many: int) -> None:
+    monkeypatch.setattr("anykg.graph.vocabulary.MANY", many)
+    vocabulary = Vocabulary("entity", ["Ingrid Wegener", "Wagner, Ingrid", "Wagner, Hanna"])
+    assert vocabulary.nearest("ingrid Wagner")[0] == "Wagner, Ingrid"
+
+
 def test_a_search_for_near_names_that_was_limited_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("anykg.graph.vocabulary.MANY", 1)
     vocabulary = Vocabulary("entity", ["http://a.example/Marie_Curie", "http://a.example/Paul"])
     with pytest.raises(UnknownName, match=r"Did you mean 'http://a.example/Marie_Curie'\?$"):
         vocabulary.index("Marie Curie")
-    with pytest.raises(UnknownName, match="Of 2 names, only those that contain it or share its prefix were searched"):
+    with pytest.raises(
+        UnknownName, match="Of 2 names, only those that contain it or its words or share its prefix were searched"
+    ):
         vocabulary.index("Pierre Curie")
 
 

@@ -30,6 +30,22 @@ def test_names_that_differ_in_case_or_accents_are_always_found() -> None:
     ]
 
 
+def test_names_that_differ_in_white_space_are_found() -> None:
+    facts = [(f"house {i}", "in", "Bürgerbräu Altberg") for i in range(3)]
+    facts += [
+        ("house 1", "in", "BürgerbräuAltberg"),
+        ("house 2", "in", "Bürgerbräu  Altberg"),
+        ("house 1 ", "in", "Hof"),
+    ]
+    facts += [("house 1 1", "in", "Hof"), ("house 11", "in", "Hof")]
+    found = similar_names(KnowledgeGraph.from_names(*zip(*facts, strict=True)))
+    assert {(one.name, one.other) for one in found} == {
+        ("BürgerbräuAltberg", "Bürgerbräu Altberg"),
+        ("Bürgerbräu  Altberg", "Bürgerbräu Altberg"),
+        ("house 1 ", "house 1"),
+    }, "numbers with a space between them are not one number"
+
+
 def test_large_vocabularies_are_not_searched() -> None:
     names = [f"entity {i}" for i in range(MOST_NAMES + 1)]
     graph = KnowledgeGraph.from_names(names[:-1], ["relation"] * MOST_NAMES, ["hub with many facts"] * MOST_NAMES)

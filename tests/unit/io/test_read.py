@@ -22,6 +22,7 @@ from anykg.io.delimited import _parse_fast, _parse_lines
 from anykg.io.dialect import Dialect
 from anykg.io.read import read_graph, read_with_report
 from anykg.io.source import Source
+from anykg.io.tables import excel_of
 
 FACTS = [("Paris", "capital of", "France"), ("Lyon", "located in", "France"), ("Zoë", "born in", "New York, NY")]
 
@@ -342,6 +343,59 @@ def test_malformed_lines_in_a_folder_are_skipped_and_counted(tmp_path: Path) -> 
         read_graph(tmp_path)
     graph, report = read_with_report(tmp_path, skip_malformed=True)
     assert (len(graph), dict(report.left_out)) == (1, {"malformed lines": 1})
+
+
+@pytest.mark.parametrize("name", ["questions.tsv", "questions.csv", "questions.parquet", "questions.xlsx"])
+def test_columns_of_a_batch_are_not_guessed(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    rows = [(f"person {i}", f"relation {i % 21}", "?") for i in range(63)]
+    frame = pl.DataFrame(rows, schema=["1", "2", "3"], orient="row")
+    if name.endswith("sv"):
+        frame.write_csv(path, separator="\t" if name.endswith("tsv") else ",", include_header=False)
+    elif name.endswith("parquet"):
+        frame.write_parquet(path)
+    else:
+        path.write_bytes(excel_of(frame))
+    found = [row.parts for row in read_batch(path, open_fields=True)]
+    assert found[-63:] == rows
+
+
+def test_a_header_may_reorder_the_columns_of_a_batch(tmp_path: Path) -> None:
+    path = put(tmp_path, "tail\thead\trelation\n?\tAnn\tknows\n?\tBob\tknows\n")
+    assert [row.parts for row in read_batch(path)] == [("Ann", "knows", "?"), ("Bob", "knows", "?")]
+
+
+def test_the_first_question_of_a_batch_is_no_header(tmp_path: Path) -> None:
+    """Start and end are words that headers have for heads and tails."""
+    path = put(tmp_path, "start\tend\t?\nAnn\tend\t?\n")
+    assert read_batch(path)[0].parts == ("start", "end", "?")
+
+
+def test_a_batch_of_two_columns_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="expected 3 tab-separated fields, found 2"):
+        read_batch(put(tmp_path, "Ann\tknows\nknows\tAnn\n"))
+
+
+@pytest.mark.parametrize("open_fields", [True, False])
+def test_lines_of_a_batch_that_are_not_json_are_listed(tmp_path: Path, open_fields: bool) -> None:
+    path = tmp_path / "batch.jsonl"
+    good = '{"head": "Ann", "relation": "knows", "tail": 7}'
+    path.write_text(f'{good}\n\n{{"head": "Ann", "relation"\n{good}\n# why\n', encoding="utf-8")
+    rows = read_batch(path, open_fields=open_fields)
+    assert [(row.line, row.parts) for row in rows if row.malformed is None] == [
+        (1, ("Ann", "knows", "7")),
+        (4, ("Ann", "knows", "7")),
+    ]
+    assert [(row.line, row.malformed) for row in rows if row.malformed] == [
+        (3, """no valid JSON object: '{"head": "Ann", "relation"'"""),
+        (5, "no valid JSON object: '# why'"),
+    ]
+
+
+def test_a_batch_without_any_json_is_listed(tmp_path: Path) -> None:
+    path = tmp_path / "batch.jsonl"
+    path.write_text("Ann\n", encoding="utf-8")
+    assert [row.line for row in read_batch(path)] == [1]
 
 
 def test_rows_of_formats_that_are_no_lines_have_none(tmp_path: Path) -> None:
