@@ -52,7 +52,7 @@ def markdown(cells: list[Cell], limit: int) -> str:
     graphs = sorted(dict.fromkeys(cell["graph"] for cell in predicted), key=_position)
     for minutes in sorted({cell["minutes"] for cell in predicted if cell["minutes"]}):
         by_graph = {graph: _row(predicted, graph, minutes) for graph in graphs}
-        columns = sorted(dict.fromkeys(name for row in by_graph.values() for name in row), key=BASELINES.__contains__)
+        columns = sorted(dict.fromkeys(name for row in by_graph.values() for name in row), key=_column)
         for metric, called in (("mrr", "MRR"), ("hits@10", "Hits@10")):
             lines += ["", f"## {called} after {_minutes(minutes)}", "", f"| graph | {' | '.join(columns)} |"]
             lines.append("|---" * (len(columns) + 1) + "|")
@@ -85,6 +85,11 @@ def _earlier_weights(cells: list[Cell]) -> list[str]:
 def _position(graph: str) -> int:
     """The row of a graph: the order of `GRAPHS`, other graphs last."""
     return GRAPHS.index(graph) if graph in GRAPHS else len(GRAPHS)
+
+
+def _column(name: str) -> tuple[bool, bool]:
+    """Sorts the components before their mix, and PyKEEN last."""
+    return name in BASELINES, name == "mixed"
 
 
 def _minutes(count: float) -> str:
