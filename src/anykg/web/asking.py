@@ -9,6 +9,7 @@ from typing import Any, Literal
 import anykg
 from anykg.answers.calibrating.lookup import kept_calibration
 from anykg.errors import InputError
+from anykg.evaluation.protocol import Target
 from anykg.graph.graph import KnowledgeGraph
 from anykg.models.base import LinkPredictor
 from anykg.progress import Progress, ignore
@@ -30,8 +31,12 @@ def open_column(question: Question) -> Asked | None:
 
 
 def has_probabilities(graph: KnowledgeGraph, model: LinkPredictor, asked: Asked | None) -> bool:
-    """Whether this model is calibrated on this graph: by a check, or when it was fitted."""
-    return kept_calibration(model, graph, "relation" if asked == "relation" else "node") is not None
+    """Whether this model is calibrated on this graph: by a check, or when it was fitted.
+
+    The probability of a relation is also compared with that of its fact, for which entities are asked.
+    """
+    tasks: tuple[Target, ...] = ("relation", "node") if asked == "relation" else ("node",)
+    return all(kept_calibration(model, graph, task) is not None for task in tasks)
 
 
 def with_names(graph: KnowledgeGraph, row: dict[str, Any]) -> dict[str, Any]:
